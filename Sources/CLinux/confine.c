@@ -121,7 +121,8 @@ bool clinux_forbid_other_calls(void) {
     ADD(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   }
   for (size_t i = 0; i < DECIDED; i++) {
-    // The lower half of the argument: these processors have the least significant byte first, and the kernel takes an int.
+    // The lower half of the argument, as the kernel takes an int. s390 also passes a structure to mmap(2).
+    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half of an argument is not its first");
     unsigned offset = (unsigned)(offsetof(struct seccomp_data, args) + 8 * decided[i].argument);
     ADD(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)decided[i].call, 0, 5));
     ADD(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));

@@ -317,9 +317,11 @@ extension WatchedHosts {
     }
 
     /// Lines without names, completed later, say what a host says that names its frames itself.
-    @Test(arguments: [
-      ("deep", "", 400), ("lock", "read-write lock, writing", 400), ("lock", "mutex", 400),
-    ])
+    @Test(
+      .repeatedAfterStandstills(because: "names of libraries, which the kind of a lock needs, have a time limit"),
+      arguments: [
+        ("deep", "", 400), ("lock", "read-write lock, writing", 400), ("lock", "mutex", 400),
+      ])
     func namesMayComeLater(scenario: String, lock: String, milliseconds: Int) throws {
       let agent = try TestAgent()
       let variables = ["STALLMONITOR_THRESHOLD": "100ms", "VICTIM_LOCK": lock]

@@ -165,8 +165,9 @@ extension CapturesInThisProcess {
       #expect(tally.approximate == 0, "\(tally.text)")
     }
 
-    /// On x86_64 the C library has no unwind information for the instruction at which the parent waits. On aarch64 the caller is found
-    /// behind two jumps.
+    /// On x86_64 the C library has no unwind information for the instruction at which the parent waits.
+    ///
+    /// On aarch64 the caller is found behind two jumps.
     @Test("a thread that spawns a process", arguments: Way.allCases)
     func spawn(way: Way) {
       let tally = capture(VICTIM_SPAWN, by: way)

@@ -8,7 +8,7 @@ extension WatchedHosts {
     /// `compute` makes the loop after the monitor has started.
     @Test(arguments: ["compute", "main-loop-first", "main-loop-made-elsewhere"])
     func mainLoopIsWatchedWheneverItIsMade(scenario: String) throws {
-      let victim = try Victim.run(scenario, milliseconds: 300)
+      let victim = try Victim.run(scenario, milliseconds: 600)
       #expect(victim.status == 0)
       let ended = victim.reports("stall.ended")
       #expect(ended.count == 1)
@@ -23,7 +23,7 @@ extension WatchedHosts {
 
     /// What a stopped monitor waited for is not watched by it, and the next monitor finds it.
     @Test func stoppedMonitorDoesNotWatchALoopThatIsMadeLater() throws {
-      let victim = try Victim.run("main-loop-between", milliseconds: 300)
+      let victim = try Victim.run("main-loop-between", milliseconds: 600)
       #expect(victim.status == 0)
       #expect(victim.reports("stall.ended").count == 1)
       #expect(victim.reports.allSatisfy { $0.culprit.contains("hidden_c_computation") })

@@ -46,6 +46,28 @@ import Testing
     Self.expectHarmless(printer.text(of: entry), "stalld tail")
   }
 
+  /// Also of a line that has each member.
+  @Test func eachTextOfALine() throws {
+    func hostile(_ value: Any, at key: String) -> Any {
+      switch value {
+      case let object as [String: Any]:
+        Dictionary(uniqueKeysWithValues: object.map { ($0, hostile($1, at: key.isEmpty ? $0 : "\(key).\($0)")) })
+      case let array as [Any]: array.map { hostile($0, at: key) }
+      case is String where key != "@timestamp" && key != "event.name": Self.hostile
+      default: value
+      }
+    }
+    for line in try Judge.reports("every-key") {
+      let object = try JSONSerialization.jsonObject(with: Data(line.utf8))
+      let text = try JSONSerialization.data(withJSONObject: hostile(object, at: ""))
+      let entry = try #require(TailEntry(try JSONText(Array(text))))
+      for showsAll in [false, true] {
+        let printer = TailPrinter(usesColor: false, showsStack: true, showsAll: showsAll)
+        Self.expectHarmless(printer.text(of: entry), "stalld tail")
+      }
+    }
+  }
+
   /// Each subcommand's messages, about a file and about what a line says.
   @Test func messagesOfTheCommands() throws {
     let stalld = try Program.built("stalld", "debug").path

@@ -26,7 +26,8 @@ struct SampleReport {
       #"{"@timestamp":"2026-11-21T06:04:01.913864703Z","log.level":"\#(level)","message":"main loop blocked","#
       + #""event":{"name":"\#(event)","schema":"1.0"},"stall":{"id":"\#(id)","sequence":\#(sequence),"threshold_ms":250.000,"#
       + #""duration_ms":\#(milliseconds),"cause":"\#(cause)","evidence":{},"culprit":\#(Self.quoted(culprit)),"samples":2\#(tally)},"#
-      + #""loop":{"name":"main","kind":"loop","phase":"after-waiting"},"process":{"pid":26057,"executable":{"path":"/usr/bin/web"}},"#
+      + #""loop":{"name":"main","kind":"loop","phase":"after-waiting"},"thread":{"id":26057,"name":"web"},"#
+      + #""process":{"pid":26057,"executable":{"path":"/usr/bin/web"}},"#
       + #""service":{"name":\#(Self.quoted(service))},"host":{"name":"vm"},"stack":[{"symbol":"___pthread_mutex_lock","file":"./nptl/pthread_mutex_lock.c","line":93},"#
       + #"{"symbol":\#(Self.quoted(culprit)),"file":"/src/Sources/web/Pool.swift","line":74},{"module":"/usr/bin/web","build_id":"93ac","offset":"0x8c481"}]}"#
   }

@@ -110,6 +110,17 @@ import Testing
     #expect(page.contains("```text\n\(lines)```\n"), "\(lines)")
   }
 
+  /// So a column that `stalld tail` gets shows something in the line of the page.
+  @Test func theSampleHasWhatIsPrinted() throws {
+    let entry = try #require(TailEntry(try JSONText(Array(SampleReport().text.utf8))))
+    for (label, value) in Mirror(reflecting: entry).children {
+      let name = try #require(label)
+      // What only some lines have.
+      guard !["wait", "suppressed", "framesOmitted"].contains(name) else { continue }
+      #expect(!["nil", "", "[]", "0", "false"].contains("\(value)"), "\(name)")
+    }
+  }
+
   @Test func framesOfTheLoopAreOneLineUnlessAllAreAskedFor() throws {
     let loop = ["fireTimers", "pass", "run"].map {
       #"{"symbol":"LoopEngine.Loop.\#($0)(LoopEngine.ModeState) -> ()","module":"/usr/bin/web"}"#
