@@ -73,14 +73,18 @@ extension CapturesInThisProcess {
     /// Below the thread's stack lies its guard page, and below that the coroutine's.
     @Test func coroutineBelowTheStack() async {
       await #expect(processExitsWith: .success) {
-        let results = HostileStackTests.capturing { #expect(victim_compute_on_a_stack_below(300 * HostileStackTests.factor)) }
+        let results = HostileStackTests.capturing {
+          #expect(victim_compute_on_a_stack_below(300 * HostileStackTests.factor))
+        }
         #expect(results.contains(nil), "\(results)")
       }
     }
 
     @Test func hardlyAnyStackLeft() async {
       await #expect(processExitsWith: .success) {
-        let results = HostileStackTests.capturing { victim_compute_near_the_end_of_the_stack(300 * HostileStackTests.factor, 3000) }
+        let results = HostileStackTests.capturing {
+          victim_compute_near_the_end_of_the_stack(300 * HostileStackTests.factor, 3000)
+        }
         #expect(results.contains(nil), "\(results)")
       }
     }
