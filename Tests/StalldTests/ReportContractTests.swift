@@ -264,6 +264,12 @@ struct ReportContractTests {
       }
     }
     #expect(try ReportSchema.faults(in: Data((lines + fatal).joined(separator: "\n").utf8)) == "")
+    // What is true of one line only is not said again.
+    for line in fatal {
+      let event = try #require(try WrittenReport(Data(line.utf8)).object["event"] as? [String: Any])
+      #expect(Set(event.keys).isSubset(of: ["name", "schema", "action"]), "\(event)")
+    }
+    #expect(lines.contains { $0.contains(#""dropped":"#) })
   }
 
   @Test("the agent keeps every field of a service, except those that come from the kernel")

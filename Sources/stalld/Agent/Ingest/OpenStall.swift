@@ -62,6 +62,12 @@ struct OpenStall {
     }
     set(parts.eventName, event.rawValue)
     set(parts.level, isError ? "error" : "warn")
+    // The last line has reported them.
+    if parts.dropped != nil, let text = try? JSONText(Array(line.bytes.dropLast())),
+      let member = text.root["event"]?.removal(of: "dropped")
+    {
+      edits.replace(member, with: [])
+    }
     if let range = parts.sequence { edits.replace(range, with: Array(String(sequence + 1).utf8)) }
     let message = edit(parts, &edits)
     if let range = parts.message { set(range, message(line.text(range))) }
