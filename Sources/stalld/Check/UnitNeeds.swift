@@ -180,16 +180,8 @@ extension UnitNeeds {
 
   /// A number of systemd's, such as `65536`, `1024:65536` (the first one) or `4G`.
   private static func amount(_ text: String) -> Int? {
-    let digits = text.prefix { $0.isNumber }
-    guard let number = Int(digits) else { return nil }
-    switch text.dropFirst(digits.count).first {
-    case nil, ":": return number
-    case let unit?:
-      guard let power = "KMGT".firstIndex(of: unit).map({ "KMGT".distance(from: "KMGT".startIndex, to: $0) + 1 }) else {
-        return nil
-      }
-      return number.multipliedReportingOverflow(by: 1 << (10 * power)).partialValue
-    }
+    let first = text.prefix { $0 != ":" }
+    return Int(first) ?? ByteSize.parse(first + "iB")
   }
 
   /// The words that the drop-ins of a unit, or a unit of the operator's own, give each key.

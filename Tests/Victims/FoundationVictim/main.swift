@@ -81,8 +81,9 @@ func runThread(_ watch: @escaping @Sendable (_ byHandle: CFRunLoop?) throws -> L
 
 /// Watches a run loop by its handle, and says how many descriptors that opened.
 func watchOnAThreadWithoutARunLoop(_ handle: CFRunLoop) -> LoopWatch? {
-  // Both are used by one thread at a time: this one waits.
+  // Used by one thread at a time: this one waits.
   nonisolated(unsafe) let handle = handle
+  // Likewise: set by the thread before it signals, read after that.
   nonisolated(unsafe) var watch: LoopWatch?
   let isOver = DispatchSemaphore(value: 0)
   let thread = Thread {

@@ -81,6 +81,12 @@ final class Connection {
 
   // MARK: Reading
 
+  /// Its line is complete, or discarded; the next one has its own time limit.
+  func stopTimingLine() {
+    incompleteTimer?.invalidate()
+    incompleteTimer = nil
+  }
+
   /// Watches the socket; `body` is called on the loop whenever there is something to read.
   func watch(on loop: Loop, _ body: @escaping (Connection) -> Void) throws {
     onReadable = body

@@ -50,9 +50,7 @@ extension Ingest {
 
   func timeIncomplete(_ connection: Connection) {
     guard !connection.rest.isEmpty || connection.discardedBytes != nil else {
-      connection.incompleteTimer?.invalidate()
-      connection.incompleteTimer = nil
-      return
+      return connection.stopTimingLine()
     }
     guard connection.incompleteTimer == nil else { return }
     let ingest = UncheckedReference(self)
@@ -93,9 +91,7 @@ extension Ingest {
         releaseUnfinished(of: connection)
         whole.withUnsafeBufferPointer { handle($0, from: connection) }
       }
-      // The next line has its own time limit.
-      connection.incompleteTimer?.invalidate()
-      connection.incompleteTimer = nil
+      connection.stopTimingLine()
       guard connection.isOpen else { return }
       rest = UnsafeBufferPointer(rebasing: rest[(length + 1)...])
       if rest.isEmpty { break }
@@ -110,13 +106,12 @@ extension Ingest {
 
   /// Refuses a line that is too long before its newline has come.
   private func refuseUnfinished(_ bytes: UnsafeBufferPointer<UInt8>, of connection: Connection) {
-    connection.received += 1
-    connection.share.take(bytes: connection.rest.count + bytes.count)
-    metrics.linesIngested()
-    connection.discardedBytes = connection.rest.count + bytes.count
+    let length = connection.rest.count + bytes.count
+    count(length, from: connection)
+    connection.discardedBytes = length
     connection.rest = []
     releaseUnfinished(of: connection)
-    refuse(connection, "longer than \(policy.lineBytes) bytes (limits.line_bytes)", .tooLong)
+    refuseTooLong(connection)
   }
 
   /// Discards the rest of a line that was refused before its newline came.
@@ -135,21 +130,26 @@ extension Ingest {
     }
     guard end < bytes.count else { return UnsafeBufferPointer(rebasing: bytes[bytes.count...]) }
     connection.discardedBytes = nil
-    // The next line has its own time limit.
-    connection.incompleteTimer?.invalidate()
-    connection.incompleteTimer = nil
+    connection.stopTimingLine()
     return UnsafeBufferPointer(rebasing: bytes[(end + 1)...])
   }
 
-  func handle(_ line: UnsafeBufferPointer<UInt8>, from connection: Connection) {
+  /// Counts a line of so many bytes, of any kind.
+  private func count(_ bytes: Int, from connection: Connection) {
     connection.received += 1
-    connection.share.take(bytes: line.count)
+    connection.share.take(bytes: bytes)
     metrics.linesIngested()
+  }
+
+  private func refuseTooLong(_ connection: Connection) {
+    refuse(connection, "longer than \(policy.lineBytes) bytes (limits.line_bytes)", .tooLong)
+  }
+
+  func handle(_ line: UnsafeBufferPointer<UInt8>, from connection: Connection) {
+    count(line.count, from: connection)
     // Blank lines are ignored.
     if line.allSatisfy({ $0 <= 0x20 }) { return finishAtOnce(connection) }
-    guard line.count <= policy.lineBytes else {
-      return refuse(connection, "longer than \(policy.lineBytes) bytes (limits.line_bytes)", .tooLong)
-    }
+    guard line.count <= policy.lineBytes else { return refuseTooLong(connection) }
     do {
       let parts = try LineScanner.scan(line)
       switch parts.kind {
