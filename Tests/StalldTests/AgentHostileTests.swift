@@ -29,7 +29,7 @@ struct AgentHostileTests {
     var sent = 0
     while sent < 100, long.send(piece) { sent += 1 }
     #expect(sent < 20, "it is disconnected long before")
-    #expect(agent.said.contains("longer than 262144 bytes (limits.line_bytes)"))
+    #expect(agent.said.contains("a line is longer than 16777216 bytes"))
     #expect(agent.said.contains("process \(getpid())"))
     try othersAreServed(agent, from: 1)
     #expect(try agent.lines().count == 20)
@@ -50,6 +50,29 @@ struct AgentHostileTests {
     #expect(answers.contains { $0.contains("line 2: longer than 8192 bytes (limits.line_bytes)") }, "\(answers)")
     #expect(answers.last?.contains("\"acknowledged\":3") == true, "\(answers)")
     #expect(try agent.lines().count == 2)
+  }
+
+  @Test("a line that is too long is refused at its end, once")
+  func lineThatIsTooLongAndUnfinished() throws {
+    let agent = try RunningAgent("limits: { line_bytes: 8KiB, incomplete_line_timeout: 1s }")
+    let client = try AgentClient(agent.socketPath)
+    client.send(AgentClient.report(id: 1))
+    #expect(client.isAcknowledged(1))
+    client.send([UInt8](repeating: 0x61, count: 100_000))
+    // It is not acknowledged: it has not been sent yet.
+    #expect(client.next()?.contains("was not finished") == true)
+    #expect(client.next() == nil)
+  }
+
+  @Test("the longest line that the settings allow, with the least memory")
+  func longestLineWithTheLeastMemory() throws {
+    let agent = try RunningAgent("limits: { memory: 1MiB }")
+    let client = try AgentClient(agent.socketPath)
+    let detail = #"{"detail":{"id":"\#(String(repeating: "a", count: 32))","x":"\#(String(repeating: "y", count: 250_000))"}}"#
+    client.send(detail.utf8 + [0x0a])
+    client.send(AgentClient.report(id: 1))
+    #expect(client.isAcknowledged(2))
+    #expect(try agent.lines().count == 1)
   }
 
   @Test("a line that is not finished")

@@ -131,6 +131,14 @@ struct AgentIngestTests {
       (try? String(contentsOf: metrics, encoding: .utf8))?.contains(
         "\nstalld_lines_spooled_total{user=\"\(getuid())\"} 3\n") == true
     }
+    func connections() -> Substring? {
+      (try? String(contentsOf: metrics, encoding: .utf8))?.split(separator: "\n").last {
+        $0.hasPrefix("stalld_connections ")
+      }
+    }
+    let before = connections()
+    client.end()
+    agent.expect("so is the end of a connection") { connections() != before }
   }
 
   @Test("a process that is not allowed is refused, and the reason is logged")

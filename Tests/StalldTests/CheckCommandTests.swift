@@ -77,7 +77,7 @@ struct CheckCommandTests {
     for line in [
       "[Service]", "PrivateNetwork=no", "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6", "IPAddressAllow=localhost",
       "IPAddressAllow=10.0.0.7", "ReadWritePaths=/srv/stalls", "ProtectHome=no", "ReadWritePaths=/home/a",
-      "ReadWritePaths=\"/srv/my stalls\"", "ReadWritePaths=/var/lib/node_exporter", "MemoryMax=4288M",
+      "ReadWritePaths=\"/srv/my stalls\"", "ReadWritePaths=/var/lib/node_exporter", "MemoryMax=4800M",
       "LimitNOFILE=25024", "[Socket]", "SocketMode=0660", "SocketGroup=root",
     ] { #expect(lines.count { $0 == line } == 1, "\(line)") }
     #expect(checked.errors.contains("metrics.listen = 127.0.0.1:9464: the unit has no network"))
@@ -120,7 +120,7 @@ struct CheckCommandTests {
     "a drop-in covers a setting if it grants more",
     arguments: [
       ("MemoryMax=8G", "LimitNOFILE=65536"), ("MemoryMax=infinity", "LimitNOFILE=infinity"),
-      ("MemoryMax=9000000K", "LimitNOFILE=32768:524288"),
+      ("MemoryMax = 9000000K ", "LimitNOFILE=1024:524288"),
     ])
   func dropInThatGrantsMore(memory: String, descriptors: String) throws {
     var settings = AgentSettings()
@@ -135,7 +135,7 @@ struct CheckCommandTests {
     var needs = UnitNeeds(settings)
     #expect(
       needs.needs.flatMap(\.lines) == [
-        "ReadWritePaths=/srv/stalls/details", "MemoryMax=6016M", "LimitNOFILE=25024",
+        "ReadWritePaths=/srv/stalls/details", "MemoryMax=6528M", "LimitNOFILE=25024",
       ])
     try "[Service]\nMemoryMax=1G\nLimitNOFILE=1024\nReadWritePaths=/srv/stall\n".write(
       to: file, atomically: true, encoding: .utf8)
@@ -145,6 +145,30 @@ struct CheckCommandTests {
       to: file, atomically: true, encoding: .utf8)
     needs.removeWhatIsThere(under: scratch.url.path)
     #expect(needs.needs.isEmpty, "\(needs.text)")
+  }
+
+  /// As systemd reads them: by name, /etc before /run, and the last assignment holds.
+  @Test func lastDropInHolds() throws {
+    var settings = AgentSettings()
+    settings.limits.memory = 2 << 30
+    settings.details.directory = "/home/stalls"
+    func add(_ place: String, _ name: String, _ text: String) throws {
+      let directory = scratch.url.appending(path: "\(place)/systemd/system/stalld.service.d")
+      try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+      try "[Service]\n\(text)\n".write(to: directory.appending(path: name), atomically: true, encoding: .utf8)
+    }
+    func missing() -> [String] {
+      var needs = UnitNeeds(settings)
+      needs.removeWhatIsThere(under: scratch.url.path)
+      return needs.needs.map(\.setting)
+    }
+    try add("run", "10.conf", "MemoryMax=8G\nProtectHome=false\nReadWritePaths=-/home")
+    #expect(missing() == [])
+    try add("etc", "20.conf", "MemoryMax=1G\nReadWritePaths=")
+    #expect(missing().count == 2)
+    try add("etc", "20.conf", "#")
+    try add("etc", "10.conf", "MemoryMax=8G")
+    #expect(missing() == ["details.directory = /home/stalls"])
   }
 
   /// What is assumed of the unit is what is shipped.

@@ -139,7 +139,7 @@ final class Agent {
         path: path, interval: settings.metrics.textfileInterval, loop: loop,
         text: { [unowned self] in metrics.text(sample(), for: .textfile) },
         isSettled: { [unowned self] in
-          ingest.queuedBytes == 0 && writer.counters().outputs.allSatisfy { $0.queuedLines == 0 }
+          ingest.queuedBytes == 0 && writer.counters().outputs.allSatisfy(\.isSettled)
         },
         didFail: { AgentLog.say(.error, .outputFailed, "the metrics file \($0)") })
     }

@@ -86,9 +86,9 @@ struct UnitNeeds: Equatable {
 
   private mutating func readLimits(_ settings: AgentSettings, _ usual: AgentSettings) {
     let (limits, cache) = (settings.limits, settings.symbolication.cache)
-    // What waits is copied on its way, and open stalls take a quarter more.
+    // Beside waiting lines, which are copied on their way: a quarter for open stalls, and a half for lines without their end.
     let memory =
-      limits.memory + limits.memory / 2 + cache + 2 * settings.symbolication.workerMemory + Self.otherMemory
+      limits.memory + limits.memory / 4 * 3 + cache + 2 * settings.symbolication.workerMemory + Self.otherMemory
     if memory > Self.memoryLimit {
       need(
         ["MemoryMax=\(memory >> 20)M"],
@@ -167,34 +167,47 @@ extension UnitNeeds {
   }
 
   /// Whether the words of a key are as much as `needed`, or more.
-  private static func grants(_ words: Set<String>, _ needed: String, of key: String) -> Bool {
+  private static func grants(_ words: [String], _ needed: String, of key: String) -> Bool {
     if words.contains(needed) { return true }
     switch key {
     case "LimitNOFILE", "MemoryMax":
-      guard let least = amount(needed) else { return false }
-      return words.contains { $0 == "infinity" || amount($0).map { $0 >= least } == true }
-    case "ReadWritePaths": return words.contains { needed.hasPrefix($0.hasSuffix("/") ? $0 : $0 + "/") }
-    default: return false
+      guard let least = amount(needed), let last = words.last else { return false }
+      return last.hasSuffix("infinity") || amount(last).map { $0 >= least } == true
+    case "ReadWritePaths":
+      return words.contains { word in
+        let path = word.drop { "-+".contains($0) }
+        return path == needed || needed.hasPrefix(path.hasSuffix("/") ? path : path + "/")
+      }
+    default: return needed == "no" && words.last.map(["false", "off", "0"].contains) == true
     }
   }
 
-  /// A number of systemd's, such as `65536`, `1024:65536` (the first one) or `4G`.
+  /// A number of systemd's, such as `65536`, `4G` or `1024:65536`, whose second part is the hard limit, to which the agent raises its own.
   private static func amount(_ text: String) -> Int? {
-    let first = text.prefix { $0 != ":" }
-    return Int(first) ?? ByteSize.parse(first + "iB")
+    let hard = text.split(separator: ":").last ?? ""
+    return Int(hard) ?? ByteSize.parse(hard + "iB")
   }
 
-  /// The words that the drop-ins of a unit, or a unit of the operator's own, give each key.
-  private static func words(of unit: Unit, under root: String) -> [String: Set<String>] {
-    var words: [String: Set<String>] = [:]
-    for place in ["etc", "run"] {
-      let own = "\(root)/\(place)/systemd/system/\(unit.rawValue)"
-      for path in FileTree(own + ".d").filter({ $0.hasSuffix(".conf") }) + [own] {
-        let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
-        for line in text.split(separator: "\n") where !line.hasPrefix("#") {
-          let (key, value) = parts(String(line))
-          words[key, default: []].formUnion(value.split(separator: " ").map { String($0) })
-        }
+  /// Keys of which the last assignment holds; other keys are lists, which an assignment extends, and one without a value empties.
+  private static let singleKeys: Set = [
+    "LimitNOFILE", "MemoryMax", "PrivateTmp", "ProtectHome", "PrivateNetwork", "SocketMode", "SocketGroup",
+  ]
+
+  /// The words that a unit of the operator's own, and then the drop-ins by name, give each key.
+  private static func words(of unit: Unit, under root: String) -> [String: [String]] {
+    let places = ["run", "etc"].map { "\(root)/\($0)/systemd/system/\(unit.rawValue)" }
+    var dropIns: [String: String] = [:]
+    // A drop-in in /etc replaces that of the same name in /run.
+    for place in places {
+      for path in FileTree(place + ".d") where path.hasSuffix(".conf") { dropIns[PathParts(path).name] = path }
+    }
+    var words: [String: [String]] = [:]
+    for path in places + dropIns.sorted(by: { $0.key < $1.key }).map(\.value) {
+      let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
+      for line in text.split(separator: "\n") where !line.hasPrefix("#") && !line.hasPrefix(";") {
+        let (key, value) = parts(String(line))
+        if value.isEmpty || singleKeys.contains(key) { words[key] = [] }
+        words[key, default: []] += value.split(separator: " ").map { String($0) }
       }
     }
     return words
@@ -202,6 +215,8 @@ extension UnitNeeds {
 
   private static func parts(_ line: String) -> (key: String, value: String) {
     let parts = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-    return (String(parts[0]), parts.count > 1 ? String(parts[1]) : "")
+      .map { $0.drop { $0.isWhitespace } }
+      .map { String($0.reversed().drop { $0.isWhitespace }.reversed()) }
+    return (parts[0], parts.count > 1 ? parts[1] : "")
   }
 }

@@ -27,7 +27,7 @@ struct ReportCommand: ParsableCommand {
       minute, totals are compared instead.
 
       Exit code: 0; 1 if no input could be read, all lines were skipped (except with --format otlp), a release of --diff is not in \
-      the input, or the output cannot be written; 64 usage error.
+      an input that has stalls, or the output cannot be written; 64 usage error.
       """)
 
   @Option(help: ArgumentHelp("Group stalls by this key.", valueName: "key"))

@@ -25,7 +25,7 @@ final class Connection {
   var holdsLines = false
   /// Whether it waits for tokens.
   var isHeld = false
-  /// How many bytes have come of a line that was refused before its newline came, since it is too long; nil outside of one.
+  /// How many bytes have come of a line that is too long, while it is discarded; nil outside of one.
   var discardedBytes: Int?
   var incompleteTimer: Loop.Timer?
   private(set) var isOpen = true

@@ -6,6 +6,7 @@ extension Ingest {
   func end(_ connection: Connection) {
     guard connections.removeValue(forKey: connection.number) != nil else { return }
     connection.close()
+    metrics.connectionEnded()
     waitingForRoom[connection.number] = nil
     let process = connection.process
     let unit = connection.share

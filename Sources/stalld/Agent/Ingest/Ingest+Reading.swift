@@ -70,7 +70,7 @@ extension Ingest {
 
   /// Splits what was read into lines, and takes those that there are tokens for, but no more than `limit`; the rest stays in the connection.
   private func take(_ bytes: UnsafeBufferPointer<UInt8>, from connection: Connection, limit: Int) {
-    var rest = discardRefused(bytes, of: connection)
+    var rest = discard(bytes, of: connection)
     var left = limit
     while let base = rest.baseAddress, let newline = memchr(base, 0x0a, rest.count) {
       guard left > 0, connection.share.hasToken else {
@@ -97,47 +97,50 @@ extension Ingest {
       if rest.isEmpty { break }
     }
     guard !rest.isEmpty else { return }
-    guard connection.rest.count + rest.count <= policy.lineBytes else { return refuseUnfinished(rest, of: connection) }
+    guard connection.rest.count + rest.count <= policy.lineBytes else { return beginDiscarding(rest, of: connection) }
     connection.rest.append(contentsOf: rest)
     if !accountUnfinished(connection) {
       drop(connection, "unfinished lines of its user use too much memory (limits.memory)", .incomplete)
     }
   }
 
-  /// Refuses a line that is too long before its newline has come.
-  private func refuseUnfinished(_ bytes: UnsafeBufferPointer<UInt8>, of connection: Connection) {
+  /// Begins to discard a line that is too long.
+  ///
+  /// It is refused, and acknowledged, when its newline has come: before that, the client has not sent it.
+  private func beginDiscarding(_ bytes: UnsafeBufferPointer<UInt8>, of connection: Connection) {
     let length = connection.rest.count + bytes.count
-    count(length, from: connection)
+    connection.share.take(bytes: length)
     connection.discardedBytes = length
     connection.rest = []
     releaseUnfinished(of: connection)
-    refuseTooLong(connection)
   }
 
-  /// Discards the rest of a line that was refused before its newline came.
+  /// Discards more of a line that is too long, and refuses it at its newline.
   ///
   /// Returns what comes after it.
-  private func discardRefused(
+  private func discard(
     _ bytes: UnsafeBufferPointer<UInt8>, of connection: Connection
   ) -> UnsafeBufferPointer<UInt8> {
     guard let before = connection.discardedBytes else { return bytes }
+    let nothing = UnsafeBufferPointer(rebasing: bytes[bytes.count...])
     let end = bytes.firstIndex(of: 0x0a) ?? bytes.count
     connection.share.take(bytes: end)
     connection.discardedBytes = before + end
     guard before + end <= AgentSettings.longestLine else {
-      drop(connection, "a line is longer than \(AgentSettings.longestLine) bytes")
-      return UnsafeBufferPointer(rebasing: bytes[bytes.count...])
+      drop(connection, "a line is longer than \(AgentSettings.longestLine) bytes", .tooLong)
+      return nothing
     }
-    guard end < bytes.count else { return UnsafeBufferPointer(rebasing: bytes[bytes.count...]) }
+    guard end < bytes.count else { return nothing }
     connection.discardedBytes = nil
     connection.stopTimingLine()
-    return UnsafeBufferPointer(rebasing: bytes[(end + 1)...])
+    countLine(of: connection)
+    refuseTooLong(connection)
+    return connection.isOpen ? UnsafeBufferPointer(rebasing: bytes[(end + 1)...]) : nothing
   }
 
-  /// Counts a line of so many bytes, of any kind.
-  private func count(_ bytes: Int, from connection: Connection) {
+  /// Counts a line of any kind.
+  private func countLine(of connection: Connection) {
     connection.received += 1
-    connection.share.take(bytes: bytes)
     metrics.linesIngested()
   }
 
@@ -146,7 +149,8 @@ extension Ingest {
   }
 
   func handle(_ line: UnsafeBufferPointer<UInt8>, from connection: Connection) {
-    count(line.count, from: connection)
+    connection.share.take(bytes: line.count)
+    countLine(of: connection)
     // Blank lines are ignored.
     if line.allSatisfy({ $0 <= 0x20 }) { return finishAtOnce(connection) }
     guard line.count <= policy.lineBytes else { return refuseTooLong(connection) }

@@ -150,7 +150,7 @@ extension Ingest {
       releaseUnfinished(of: connection, keeping: bytes)
       return true
     }
-    guard unfinishedBytes.take(difference, for: connection.share.user.owner, limit: policy.memory / 4) else {
+    guard unfinishedBytes.take(difference, for: connection.share.user.owner, limit: policy.memory / 2) else {
       return false
     }
     connection.unfinishedBytes = bytes

@@ -70,6 +70,8 @@ final class AgentMetrics {
     add(1, to: \.acceptedConnections)
   }
 
+  func connectionEnded() { didChange?() }
+
   func connectionRefused(_ reason: ConnectionRefusal) {
     refusedConnections[reason, default: 0] &+= 1
     didChange?()

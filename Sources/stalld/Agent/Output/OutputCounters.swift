@@ -27,6 +27,9 @@ struct OutputCounters: Sendable, Equatable {
     static let patience = Duration.seconds(10)
 
     var isStuck: Bool { waiting >= Self.patience }
+
+    /// Whether its numbers stay as they are until a line comes.
+    var isSettled: Bool { queuedLines == 0 && waiting == .zero && !isFailing && !isUnsynchronised }
   }
 
   var outputs: [Output] = []
