@@ -35,6 +35,7 @@ enum {
   PRIORITIES = USER_INTERACTIVE + 1,
   // Which queue a job is on, for the runtime: index 1 of the scheduler's words, and the global executor's mark.
   QUEUE_WORD = 1, GLOBAL_EXECUTOR = 1,
+  MEDIUM_CLASS = 2,
   MOST_THREADS = 512,
 };
 
@@ -51,6 +52,9 @@ static uint64_t enqueued_elsewhere[CLINUX_TASK_PRIORITIES], begun_elsewhere[CLIN
 static dispatch_object queues[PRIORITIES];
 static const void *current_monitor;
 static void (*thread_begins)(const void *monitor);
+// Whether the monitor waits for a job of the default priority to begin, and what it is called by then.
+static uint32_t awaits_job;
+static void (*job_begins)(const void *monitor);
 static void (*send_scout)(clinux_task_scout *scout, uint8_t priority);
 // HOOKED, or why the runtime's queues cannot be known.
 static clinux_task_pool_state queue_state;
@@ -65,7 +69,7 @@ static __thread bool is_scouting __attribute__((tls_model("initial-exec")));
 static unsigned class_of(size_t priority) {
   if (priority > USER_INITIATED) return 4;
   if (priority > MEDIUM) return 3;
-  if (priority > UTILITY || priority == 0) return 2;
+  if (priority > UTILITY || priority == 0) return MEDIUM_CLASS;
   return priority > BACKGROUND ? 1 : 0;
 }
 
@@ -86,11 +90,19 @@ __attribute__((noinline)) static clinux_task_thread *offer(const void *monitor) 
   return own_thread;
 }
 
+__attribute__((noinline)) static void begin_awaited_job(const void *monitor) {
+  uint32_t awaits = __atomic_exchange_n(&awaits_job, 0, __ATOMIC_ACQ_REL);
+  if (awaits != 0 && monitor != NULL) job_begins(monitor);
+}
+
 __attribute__((always_inline)) static inline void clinux_run_job(job *next, unsigned class) {
   const void *monitor = __atomic_load_n(&current_monitor, __ATOMIC_ACQUIRE);
   clinux_task_thread *thread = own_thread;
   if (__builtin_expect(offered_monitor != monitor, false)) thread = offer(monitor);
   count(thread != NULL ? &thread->begun[class] : NULL, &begun_elsewhere[class]);
+  // The monitor's barrier, after it has set this, orders the count before this load; the compiler does here.
+  __asm__ volatile("" ::: "memory");
+  if (class == MEDIUM_CLASS && __builtin_expect(__atomic_load_n(&awaits_job, RELAXED) != 0, false)) begin_awaited_job(monitor);
   if (thread == NULL || monitor == NULL || thread->monitor != monitor) return swift_job_run(next, NULL, 0);
   __atomic_store_n(&thread->flags, __atomic_load_n(&next->flags, RELAXED), RELAXED);
   __atomic_store_n(&thread->priority, class, RELAXED);
@@ -106,7 +118,7 @@ __attribute__((always_inline)) static inline void clinux_run_job(job *next, unsi
 // A job's priority may rise while it waits: its class is that of the queue. The names are part of stacks.
 static void clinux_run_background_job(void *next) { clinux_run_job(next, 0); }
 static void clinux_run_utility_job(void *next) { clinux_run_job(next, 1); }
-static void clinux_run_medium_job(void *next) { clinux_run_job(next, 2); }
+static void clinux_run_medium_job(void *next) { clinux_run_job(next, MEDIUM_CLASS); }
 static void clinux_run_high_job(void *next) { clinux_run_job(next, 3); }
 static void clinux_run_interactive_job(void *next) { clinux_run_job(next, 4); }
 
@@ -179,6 +191,7 @@ static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
 // In the child of a fork: the parent's monitor and threads are not here, and none of its jobs that waited will begin.
 static void forget_parent(void) {
   __atomic_store_n(&current_monitor, NULL, __ATOMIC_RELEASE);
+  __atomic_store_n(&awaits_job, 0, RELAXED);
   for (uint32_t i = 0; i < thread_count; i++) {
     clinux_task_thread *place = &threads[i].thread;
     if (place != own_thread) {
@@ -193,7 +206,8 @@ static void forget_parent(void) {
 }
 
 clinux_task_pool_state clinux_task_pool_hook(
-    const void *monitor, void (*begins)(const void *monitor), void (*send)(clinux_task_scout *scout, uint8_t priority)) {
+    const void *monitor, void (*begins)(const void *monitor), void (*arrives)(const void *monitor),
+    void (*send)(clinux_task_scout *scout, uint8_t priority)) {
   if (&swift_task_enqueueGlobal_hook == NULL || swift_job_run == NULL || swift_concurrency_jobPriority == NULL ||
       dispatch_get_current_queue == NULL || dispatch_queue_get_label == NULL || dispatch_async_f == NULL) {
     return CLINUX_TASK_POOL_UNKNOWN;
@@ -204,6 +218,7 @@ clinux_task_pool_state clinux_task_pool_hook(
   if (hooking_process != 0 && hooking_process != process) forget_parent();
   if (__atomic_load_n(&current_monitor, __ATOMIC_ACQUIRE) != NULL) return CLINUX_TASK_POOL_TAKEN;
   thread_begins = begins;
+  job_begins = arrives;
   send_scout = send;
   // In the child of a fork, the parent's hook is this one.
   SWIFT_CALL void (*found)(job *, enqueue_original) = NULL;
@@ -221,8 +236,11 @@ clinux_task_pool_state clinux_task_pool_state_now(void) {
   return is_hooked ? __atomic_load_n(&queue_state, RELAXED) : CLINUX_TASK_POOL_TAKEN;
 }
 
+void clinux_task_pool_await_job(bool awaits) { __atomic_store_n(&awaits_job, awaits, __ATOMIC_RELEASE); }
+
 void clinux_task_pool_unhook(void) {
   __atomic_store_n(&current_monitor, NULL, __ATOMIC_RELEASE);
+  __atomic_store_n(&awaits_job, 0, RELAXED);
   if (&swift_task_enqueueGlobal_hook == NULL) return;
   SWIFT_CALL void (*own)(job *, enqueue_original) = enqueue;
   __atomic_compare_exchange_n(&swift_task_enqueueGlobal_hook, &own, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);

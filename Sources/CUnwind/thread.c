@@ -43,6 +43,8 @@ static __thread struct {
 // Where the notes of threads are. A thread that is pushed out of the table has no stack while it runs.
 // Enough for the threads of the task pool, 256 at most, and for as many others.
 #define NOTES 512u
+// Of a place whose note is about to be entered.
+#define TAKEN (-1)
 static struct {
   _Atomic int32_t thread;
   _Atomic(struct note *) note;
@@ -100,16 +102,23 @@ static void note_alternate_stack(void) {
   __atomic_store_n(&own_note.alternate_size, has ? current.ss_size : 0, __ATOMIC_RELEASE);
 }
 
+// Takes a place that `thread` has, 0 for a free one; false if another thread is taking it.
+static bool take_place(unsigned index, int32_t thread) {
+  return thread != TAKEN && atomic_compare_exchange_strong(&notes[index].thread, &thread, TAKEN);
+}
+
 // Enters the calling thread's note in the table, in a free place if there is one.
 static void enter_note(void) {
-  unsigned index = NOTES;
   for (unsigned i = 0; i < NOTES; i++) {
-    int32_t thread = atomic_load(&notes[i].thread);
-    if (thread == own_note.thread && atomic_load(&notes[i].note) == &own_note) return;
-    if (thread == 0 && index == NOTES) index = i;
+    if (atomic_load(&notes[i].thread) == own_note.thread && atomic_load(&notes[i].note) == &own_note) return;
   }
-  if (index == NOTES) index = atomic_fetch_add(&next_note, 1) % NOTES;
-  atomic_store(&notes[index].thread, 0);
+  unsigned index = 0;
+  while (index < NOTES && !take_place(index, 0)) index++;
+  for (unsigned i = 0; index == NOTES && i < NOTES; i++) {
+    unsigned other = atomic_fetch_add(&next_note, 1) % NOTES;
+    if (take_place(other, atomic_load(&notes[other].thread))) index = other;
+  }
+  if (index == NOTES) return;
   atomic_store(&notes[index].note, &own_note);
   atomic_store(&notes[index].thread, own_note.thread);
 }
@@ -146,8 +155,10 @@ bool cunwind_prepare_thread(void) {
 
 void cunwind_thread_ends(void) {
   own_note.mark = 0;
-  for (unsigned i = 0; i < NOTES; i++)
-    if (atomic_load(&notes[i].note) == &own_note) atomic_store(&notes[i].thread, 0);
+  for (unsigned i = 0; i < NOTES; i++) {
+    int32_t own = own_note.thread;
+    if (atomic_load(&notes[i].note) == &own_note) atomic_compare_exchange_strong(&notes[i].thread, &own, 0);
+  }
   char *memory = own_alternate.memory;
   own_alternate.memory = NULL;
   stack_t current, none = {.ss_flags = SS_DISABLE};

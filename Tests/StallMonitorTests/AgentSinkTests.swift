@@ -78,6 +78,26 @@ extension WatchedHosts {
       #expect(!FileManager.default.fileExists(atPath: state.path + "/stalls"), "the agent keeps them")
     }
 
+    /// Also of a stall that is only counted, if an action has passed its samples on.
+    @Test func detailHasTheEndOfARepetition() throws {
+      let agent = try TestAgent()
+      let state = try State()
+      let victim = try Victim.run(
+        "repeated", milliseconds: 500,
+        environment: environment(
+          agent, state, ["STALLMONITOR_WRITE_DETAIL_FILE_AFTER": "260ms", "STALLMONITOR_REPEAT_WINDOW": "30s"]))
+      #expect(victim.status == 0)
+      try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
+      var durations: [String: Double] = [:]
+      for line in agent.lines where line.starts(with: Data("{\"detail\"".utf8)) {
+        let object = try JSONSerialization.jsonObject(with: line) as? [String: Any]
+        let detail = try #require(object?["detail"] as? [String: Any])
+        durations[try #require(detail["id"] as? String)] =
+          (detail["stall"] as? [String: Any])?["duration_ms"] as? Double
+      }
+      #expect(durations.count == 5 && durations.values.allSatisfy { $0 >= 450 }, "\(durations)")
+    }
+
     @Test func whatIsNotAcknowledgedComesAgain() throws {
       var manners = TestAgent.Manners()
       manners.acknowledges = false

@@ -147,6 +147,37 @@ extension CapturesInThisProcess {
       }
     }
 
+    /// Each has a place of its own, also if all are taken at once.
+    @Test func threadsThatArePreparedAtOnce() async {
+      await #expect(processExitsWith: .success) {
+        let (ready, begin, prepared, end) = (
+          DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
+        )
+        let ids = Mutex<[Int32]>([])
+        for _ in 0..<300 {
+          for _ in 0..<8 {
+            Thread.detachNewThread {
+              ready.signal()
+              begin.wait()
+              cunwind_prepare_thread_for_timer()
+              ids.withLock { $0.append(clinux_gettid()) }
+              prepared.signal()
+              end.wait()
+              cunwind_thread_ends()
+              ready.signal()
+            }
+          }
+          for _ in 0..<8 { ready.wait() }
+          for _ in 0..<8 { begin.signal() }
+          for _ in 0..<8 { prepared.wait() }
+          #expect(ids.withLock { $0.allSatisfy(cunwind_thread_is_prepared) })
+          ids.withLock { $0 = [] }
+          for _ in 0..<8 { end.signal() }
+          for _ in 0..<8 { ready.wait() }
+        }
+      }
+    }
+
     /// A second signal is not queued behind one that the thread has not taken yet.
     @Test func pendingSignalIsSeen() async {
       await #expect(processExitsWith: .success) {

@@ -32,6 +32,12 @@ extension WatchedHosts {
       #expect(wakeUps < 10, "nothing is left to watch")
     }
 
+    @Test func mainThreadThatEndsIsReleased() throws {
+      let victim = try Victim.run(
+        "executor-on-the-main-thread-ends", milliseconds: 800, environment: ["STALLMONITOR_THRESHOLD": "50ms"])
+      #expect(victim.reports.isEmpty && victim.facts["watched"] == "false", "\(victim.reports.map(\.event))")
+    }
+
     @Test func stallThatItsThreadEndsInIsClosed() throws {
       let victim = try Victim.run("executor-ends-in-stall", milliseconds: 700)
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])

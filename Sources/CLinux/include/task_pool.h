@@ -60,10 +60,18 @@ typedef enum clinux_task_pool_state {
 /// `begins` is called on each thread before its first job, with `monitor`: it calls clinux_task_thread_take and fills the stamp in, or
 /// does nothing, and the thread is not watched. Jobs that are queued already run unseen.
 ///
+/// `arrives` is called on a thread of the pool that is about to run a job of the default priority, after clinux_task_pool_await_job.
+///
 /// `send` is called on each thread that enqueues a job before the queue of its priority is known. It begins a detached task of that
 /// priority, and that task calls clinux_task_scout_arrives with the scout.
 clinux_task_pool_state clinux_task_pool_hook(
-    const void *monitor, void (*begins)(const void *monitor), void (*send)(clinux_task_scout *scout, uint8_t priority));
+    const void *monitor, void (*begins)(const void *monitor), void (*arrives)(const void *monitor),
+    void (*send)(clinux_task_scout *scout, uint8_t priority));
+
+/// Has the next job of the default priority call `arrives`, once; or takes that back.
+///
+/// The job is counted as begun first. After a barrier on all threads, either the job calls or clinux_task_pool_begun counts it.
+void clinux_task_pool_await_job(bool awaits);
 
 /// Notes that the calling thread runs a job on the runtime's own queue of a priority, and puts the job there that waits for this.
 void clinux_task_scout_arrives(clinux_task_scout *scout);

@@ -25,11 +25,16 @@ package struct ProcFile: ~Copyable {
     return count > 0 ? count : nil
   }
 
-  /// Whether the thread whose file it is has ended; nil if the process has closed the descriptor.
+  /// Whether the thread whose `syscall` file it is has ended; nil if the process has closed the descriptor.
+  ///
+  /// A main thread that has ended before the others keeps its file, but has no stack any more.
   package borrowing func threadHasEnded() -> Bool? {
     guard descriptor.isIntact else { return nil }
-    var byte: UInt8 = 0
-    return pread(descriptor.number, &byte, 1, 0) < 0 && errno == ESRCH
+    return withUnsafeTemporaryAllocation(byteCount: 16, alignment: 1) { buffer in
+      let count = pread(descriptor.number, buffer.baseAddress, buffer.count, 0)
+      guard count >= 0 else { return errno == ESRCH }
+      return buffer[..<count].elementsEqual("-1 0x0 0x0\n".utf8)
+    }
   }
 
   /// Reads from the start and parses what was read.

@@ -6,7 +6,8 @@ import Synchronization
 /// What a watched loop publishes for the watchdog: one word, stored at each transition.
 ///
 /// The loop's thread is the only writer of the word. (For a heartbeat: the thread that queues it and the thread that runs it, in turn.
-/// Before the loop's first transition another thread may write it: ``replace(_:by:)``.) A transition costs a reading of the clock and a
+/// Before the loop's first transition another thread may write it: ``replace(_:by:)``. The turn of the whole task pool is ended by the
+/// watchdog or by a thread of the pool: ``end(_:)``.) A transition costs a reading of the clock and a
 /// store (an idle one the store alone); the semaphore is posted only when the watchdog has asked for it.
 ///
 /// The question "has the watchdog asked?" is a load after a store to another word, which processors
@@ -98,11 +99,22 @@ final class Pulse: Sendable {
   private func publish(_ word: UInt64) {
     // Releasing: a watchdog that reads this word reads what the loop's thread had stored before it, too.
     published.store(word, ordering: .releasing)
-    // The load below must not come before this store, or a request and a transition could miss each other. The watchdog sees to it: its
-    // `fence` interrupts this thread between two instructions, and orders what is before with what is after (Tests/Models/pulse.pml).
+    answerIfAsked()
+  }
+
+  @inline(__always)
+  private func answerIfAsked() {
+    // The load below must not come before the word's store, or a request and a transition could miss each other. The watchdog sees to it:
+    // its `fence` interrupts this thread between two instructions, and orders what is before with what is after (Tests/Models/pulse.pml).
     clinux_compiler_barrier()
     if fencesItself { clinux_full_barrier() }
     if attention.load(ordering: .relaxed) != 0 { answer() }
+  }
+
+  /// Ends a turn, unless it has ended: of several threads, one does.
+  func end(_ turn: Word) {
+    guard turn.phase != .idle, replace(turn, by: Word(phase: .idle, stamp: turn.stamp)) else { return }
+    answerIfAsked()
   }
 
   /// Where C stamps this pulse, without what it is to call.

@@ -61,17 +61,37 @@ final class TaskPool: Sendable {
   /// It is kept for good: a thread may be about to call it when the watch ends.
   private final class Entrance: Sendable {
     private let pool = Mutex<TaskPool?>(nil)
+    private let awaited = Mutex<AwaitedJob?>(nil)
     private let processID = getpid()
 
     func open(to pool: TaskPool) { self.pool.withLock { $0 = pool } }
 
-    func close() { pool.withLock { $0 = nil } }
+    func close() {
+      pool.withLock { $0 = nil }
+      awaited.withLock { $0 = nil }
+    }
+
+    /// Has the next job of the default priority end a turn; false if a job is about to do so with the turn before, as the watchdog waits for
+    /// no lock.
+    func await(_ job: AwaitedJob) -> Bool { awaited.withLockIfAvailable { $0 = job } != nil }
+
+    /// Ends the turn of the whole pool: the calling thread is about to run a job.
+    func jobBegins() {
+      guard getpid() == processID, let job = awaited.withLock({ $0.take() }) else { return }
+      job.pulse.end(job.turn)
+    }
 
     /// Takes the calling thread, which is about to run its first job.
     func threadBegins() {
       // The child of a fork may have the lock as another thread of its parent's held it.
       if getpid() == processID { pool.withLock { $0 }?.threadBegins() }
     }
+  }
+
+  /// A turn of the whole pool, which ends when a job begins.
+  private struct AwaitedJob {
+    let pulse: Pulse
+    let turn: Pulse.Word
   }
 
   let watch: Watch
@@ -111,6 +131,7 @@ final class TaskPool: Sendable {
     let state = clinux_task_pool_hook(
       Unmanaged.passRetained(pool.entrance).toOpaque(),
       { Unmanaged<Entrance>.fromOpaque($0!).takeUnretainedValue().threadBegins() },
+      { Unmanaged<Entrance>.fromOpaque($0!).takeUnretainedValue().jobBegins() },
       { scout, priority in
         let address = UInt(bitPattern: scout)
         Task.detached(priority: TaskPriority(rawValue: priority)) {
@@ -170,6 +191,16 @@ final class TaskPool: Sendable {
       return
     }
     TaskThread(of: self, at: place).begin()
+  }
+
+  /// Has the current turn of a pulse end when the next job of the default priority begins.
+  ///
+  /// False if that cannot be now. A job that has begun before the call returns may have missed it.
+  func endTurnAtNextJob(of pulse: Pulse) -> Bool {
+    guard entrance.await(AwaitedJob(pulse: pulse, turn: pulse.word)) else { return false }
+    clinux_task_pool_await_job(true)
+    clinux_barrier_on_all_threads()
+    return true
   }
 
   /// Makes space for another thread.

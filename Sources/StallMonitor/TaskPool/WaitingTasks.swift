@@ -4,8 +4,8 @@ import StallReport
 
 /// Watches whether Swift concurrency has a thread free, where jobs are stamped: tasks of the default priority that no thread takes.
 ///
-/// Its turn is a time in which tasks wait and none begins: it begins when a check first meets the pool so. All on the watchdog's thread. It
-/// enqueues nothing.
+/// Its turn is a time in which tasks wait and none begins: it begins when a check first meets the pool so, and ends as a task begins, on that
+/// task's thread. All else is on the watchdog's thread. It enqueues nothing.
 final class WaitingTasks: @unchecked Sendable {  // Used by the watchdog alone, but for what is constant.
   private let pulse: Pulse
   private let tasks: TaskPool
@@ -44,14 +44,15 @@ extension WaitingTasks: HeartbeatSource {
     workers.scan(at: MonotonicClock.now())
     guard pulse.word.phase != .idle, !isHooked || !areWaiting || last?.begun != begun else { return }
     last = nil
-    pulse.idle()
+    pulse.end(pulse.word)
   }
 
   func beat() {
     guard isHooked else { return }
     let (stamp, begun) = (pulse.stamp(), begun)
     guard areWaiting else { return last = nil }
-    if let last, last.begun == begun { return pulse.turn(.heartbeat, stamp: last.stamp) }
-    last = (begun, stamp)
+    guard let last, last.begun == begun else { return last = (begun, stamp) }
+    pulse.turn(.heartbeat, stamp: last.stamp)
+    if !tasks.endTurnAtNextJob(of: pulse) || self.begun != begun { pulse.end(pulse.word) }
   }
 }

@@ -45,6 +45,7 @@ final class ActionRunner {
     loop.stall.progress.actionsDone += due.count
     guard var report = loop.report(event, end: time, origin: origin) else { return }
     if due.contains(.writeDetailFile) {
+      loop.stall.progress.hasWrittenDetail = true
       loop.stall.progress.detailFile = publisher.writeDetail(report, of: episode)
       report.detailFile = loop.stall.progress.detailFile
       if event != .ended { records.keep(loop) }

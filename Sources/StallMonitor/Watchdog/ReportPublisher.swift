@@ -40,13 +40,13 @@ final class ReportPublisher {
   }
 
   /// Reports, or counts, a stall that has ended.
-  func end(_ report: Report, of episode: Episode, isReported: Bool) {
+  func end(_ report: Report, of episode: Episode, after progress: WatchedLoop.Progress) {
+    let isReported = progress.isReported
     let now = MonotonicClock.now()
     // The samples may have shown another responsible function than the first one, and no `stall.ongoing` may have been due since it became
     // far longer than those that were reported.
     guard isReported || ledger.begin(report, at: now) == .report || ledger.promotes(report, at: now) else {
-      // An action has written its file during the stall.
-      if report.detailFile != nil { _ = writeDetail(report, of: episode) }
+      if progress.hasWrittenDetail { _ = writeDetail(report, of: episode) }
       return count(report, at: now)
     }
     var report = report

@@ -135,8 +135,10 @@ final class StallFollower {
 
   private func beginDeferredEpisode(of loop: WatchedLoop, at now: UInt64) {
     sampler.resolver.flush()
-    if let turn = loop.beginDeferredEpisode(id: ReportPublisher.makeIdentifier(), now: now) {
-      sampler.addSample(of: turn, to: loop)
+    if let turn = loop.beginDeferredEpisode(id: ReportPublisher.makeIdentifier(), now: now),
+      case .unseenRun = sampler.addSample(of: turn, to: loop)
+    {
+      return loop.ignoreTurn()
     }
     records.begin(loop)
     guard loop.subject.pulse.episodeEnd == nil, let report = loop.report(.started, end: now, origin: origin)
@@ -164,7 +166,7 @@ final class StallFollower {
     loop.completeEpisode(with: sampler.resolver)
     let report = loop.report(.ended, end: end, origin: origin, watchEnded: watchEnded)
     if let report, let episode = loop.episode {
-      publisher.end(report, of: episode, isReported: loop.stall.progress.isReported)
+      publisher.end(report, of: episode, after: loop.stall.progress)
     }
     sampler.resolver.trim()
     if !watchEnded, !isIgnored { actions.run(on: loop, as: .ended, at: end) }
@@ -173,13 +175,13 @@ final class StallFollower {
 
   /// Ends without a report of what is open; allocates nothing.
   ///
-  /// Returns how many loops have such a stall.
+  /// Returns how many loops have a stall of which no line was written.
   func abandon(_ loops: [WatchedLoop]) -> Int {
     for loop in loops where loop.isStalled {
       records.end(loop, at: MonotonicClock.now())
       loop.subject.pulse.cancelEpisode()
     }
-    return loops.count { $0.isStalled }
+    return loops.count { $0.isStalled && !$0.stall.progress.isReported }
   }
 
   /// Reports a freeze of the process, if it lasted as long as some loop's threshold.

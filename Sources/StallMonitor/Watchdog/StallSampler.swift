@@ -113,25 +113,29 @@ final class StallSampler {
   }
 
   /// Adds the first sample of a stall that had to wait for memory: what was seen of the thread then.
-  func addSample(of deferred: WatchedLoop.DeferredTurn, to loop: WatchedLoop) {
+  func addSample(of deferred: WatchedLoop.DeferredTurn, to loop: WatchedLoop) -> Finding {
     resolver.namesFrames = loop.settings.namesFrames
     resolver.beginReport(isFirst: true)
-    guard let buffered = deferred.buffered else {
-      return loop.add(
+    let moment = deferred.buffered.map { capture.snapshot($0) }
+    if let work = loop.subject.work, !work.isUnderWay(in: try? moment?.backtrace.get()) { return .unseenRun }
+    guard let moment else {
+      loop.add(
         Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .noMemory), at: deferred.found)
+      return .added
     }
-    let moment = capture.snapshot(buffered)
     var sample = Episode.Sample(
       thread: loop.thread.id, activity: moment.activity,
       cause: Verdict.cause(of: moment.activity, usage: loop.thread.change(at: MonotonicClock.now())), stack: [])
     switch moment.backtrace {
     case .success(let backtrace):
       sample.stack = resolver.resolve(backtrace)
+      if loop.subject.inspection.isInUnseenRun(resolver.runLoopFrames(of: sample.stack)) { return .unseenRun }
       sample.note(backtrace)
     case .failure(let failure): sample.note(failure)
     }
     if case .blocked(let call) = moment.activity { sample.wait = SystemCall(call).shortText }
     loop.add(sample, at: deferred.found)
+    return .added
   }
 
   // MARK: Follow-up samples

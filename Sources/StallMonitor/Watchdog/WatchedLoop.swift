@@ -32,7 +32,8 @@ final class WatchedLoop {
     var isReported = false
     /// How many of the actions have been run.
     var actionsDone = 0
-    /// The path of the detail file, if its samples were passed to the output.
+    /// Whether an action has passed its samples on, and the path of the file that they go into, unless the agent writes it.
+    var hasWrittenDetail = false
     var detailFile: String?
     // What had been stolen from the machine's processors when the episode began.
     fileprivate var stolenBefore: UInt64?

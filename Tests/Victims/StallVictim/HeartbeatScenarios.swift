@@ -61,6 +61,19 @@ let heartbeatScenarios: [String: @Sendable () -> Void] = [
     usleep(500_000)
     say("wakeups=\(monitor.watchdogWakeUps - before)")
   },
+  "executor-on-the-main-thread-ends": {
+    // The process goes on without its main thread.
+    let loop = JobLoop()
+    startThread("rest") {
+      usleep(100_000)
+      loop.post { pthread_exit(nil) }
+      usleep(UInt32(milliseconds) * 1000)
+      say("watched=\(loop.isWatched)")
+      monitor.stop()
+      exit(0)
+    }
+    loop.run()
+  },
   "executor-ends-in-stall": {
     runJobs {
       say("errno=\(blockBySleeping())")

@@ -105,6 +105,13 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
     await onThePool { await compete(count: 4) { await yield(milliseconds) } }
   },
   "all-blocked": { milliseconds in await blockAll(milliseconds) },
+  "end-after-all-blocked": { milliseconds in
+    // A group takes the threads, and the task behind it ends the process as soon as it has one.
+    let threads = sysconf(Int32(_SC_NPROCESSORS_ONLN))
+    for _ in 0..<threads { Task.detached { blockAThread(milliseconds) } }
+    usleep(50_000)
+    await onThePool { _exit(0) }
+  },
   "many-blocked": { milliseconds in await blockMany(milliseconds) },
   "many-blocked-on-the-global-executor": { milliseconds in
     await blockMany(milliseconds, besideThem: globalConcurrentExecutor)
