@@ -150,9 +150,8 @@ extension CapturesInThisProcess {
     /// Each has a place of its own, also if all are taken at once.
     @Test func threadsThatArePreparedAtOnce() async {
       await #expect(processExitsWith: .success) {
-        let (ready, begin, prepared, end) = (
-          DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
-        )
+        let (ready, begin) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let (prepared, end) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let ids = Mutex<[Int32]>([])
         for _ in 0..<300 {
           for _ in 0..<8 {

@@ -118,7 +118,8 @@ extension WatchedHosts {
     func hostThatEndsAfterItsPoolStalled() throws {
       let state = try State()
       let environment = state.environment([
-        "STALLMONITOR_THRESHOLD": "100ms", "STALLMONITOR_SERVICE_NAME": "pool", "STALLMONITOR_SINK": "file:\(state.path)/lines",
+        "STALLMONITOR_THRESHOLD": "100ms", "STALLMONITOR_SERVICE_NAME": "pool",
+        "STALLMONITOR_SINK": "file:\(state.path)/lines",
       ])
       let ended = try Victim.run(
         "end-after-all-blocked", milliseconds: 900, environment: environment,

@@ -68,8 +68,8 @@ struct AgentHostileTests {
   func longestLineWithTheLeastMemory() throws {
     let agent = try RunningAgent("limits: { memory: 1MiB }")
     let client = try AgentClient(agent.socketPath)
-    let detail = #"{"detail":{"id":"\#(String(repeating: "a", count: 32))","x":"\#(String(repeating: "y", count: 250_000))"}}"#
-    client.send(detail.utf8 + [0x0a])
+    let (id, text) = (String(repeating: "a", count: 32), String(repeating: "y", count: 250_000))
+    client.send(#"{"detail":{"id":"\#(id)","x":"\#(text)"}}"#.utf8 + [0x0a])
     client.send(AgentClient.report(id: 1))
     #expect(client.isAcknowledged(2))
     #expect(try agent.lines().count == 1)
