@@ -189,6 +189,14 @@ extension WatchedHosts {
       #expect(reports(of: victim).isEmpty)
     }
 
+    /// Each yield begins a turn, also one after which the task keeps its thread.
+    @Test func taskThatYieldsIsJudgedFromItsLastYield() throws {
+      let reports = try reports(of: run("yields-alone", milliseconds: 900))
+      #expect(reports.count == 1)
+      let end = try #require(reports.last)
+      #expect(end.culprit.contains("work") && end.duration >= 900, "\(end.culprit) \(end.duration)")
+    }
+
     /// One run of the actor takes two seconds, and each of its tasks a millisecond.
     @Test(arguments: Victim.Build.allCases)
     func shortTasksOfAnActorAreNotReported(build: Victim.Build) throws {

@@ -101,6 +101,15 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
   "pieces-on-an-actor": { milliseconds in await takeTurns(milliseconds) },
   "pieces-in-turns": { milliseconds in await passOn(milliseconds) },
   "actor-that-starts-tasks": { milliseconds in await startTasks(milliseconds) },
+  "yields-alone": { milliseconds in
+    // Idle threads of the pool resume it at once.
+    await onThePool { for _ in 0..<milliseconds / 10 { await yieldAfterWork() } }
+    await onThePool {
+      for _ in 0..<10 { await yieldAfterWork() }
+      await work(milliseconds: milliseconds)
+      for _ in 0..<10 { await yieldAfterWork() }
+    }
+  },
   "yield-storm": { milliseconds in
     await onThePool { await compete(count: 4) { await yield(milliseconds) } }
   },
@@ -274,6 +283,12 @@ func yield(_ milliseconds: Int) async {
 
 func compete(count: Int, _ body: @escaping @Sendable () async -> Void) async {
   await withTaskGroup(of: Void.self) { group in for _ in 0..<count { group.addTask { await body() } } }
+}
+
+@inline(never)
+func yieldAfterWork() async {
+  usleep(10_000)
+  await Task.yield()
 }
 
 @inline(never)
