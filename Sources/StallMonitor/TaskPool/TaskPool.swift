@@ -73,7 +73,7 @@ final class TaskPool: Sendable {
 
     /// Has the next job of the default priority end a turn; false if a job is about to do so with the turn before, as the watchdog waits for
     /// no lock.
-    func await(_ job: AwaitedJob) -> Bool { awaited.withLockIfAvailable { $0 = job } != nil }
+    func expect(_ job: AwaitedJob) -> Bool { awaited.withLockIfAvailable { $0 = job } != nil }
 
     /// Ends the turn of the whole pool: the calling thread is about to run a job.
     func jobBegins() {
@@ -197,7 +197,7 @@ final class TaskPool: Sendable {
   ///
   /// False if that cannot be now. A job that has begun before the call returns may have missed it.
   func endTurnAtNextJob(of pulse: Pulse) -> Bool {
-    guard entrance.await(AwaitedJob(pulse: pulse, turn: pulse.word)) else { return false }
+    guard entrance.expect(AwaitedJob(pulse: pulse, turn: pulse.word)) else { return false }
     clinux_task_pool_await_job(true)
     clinux_barrier_on_all_threads()
     return true
