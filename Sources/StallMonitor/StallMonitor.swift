@@ -141,7 +141,8 @@ public final class StallMonitor: Sendable {
       defer { serviceManager?.release() }
       // The default need not be what the code wants: a service may run without standard output.
       guard environment.setsSink || configuration.sink == .standardOutput else { throw error }
-      let problem = "cannot open the sink \(sink): \(reason)"
+      let name = environment.setsSink ? "STALLMONITOR_SINK=\(sink)" : "the sink \(sink)"
+      let problem = "cannot open \(name): \(reason)"
       Diagnostics.say("\(problem). The service runs and is not watched")
       return StallMonitor(configuration: configuration, unwatchedBecause: problem)
     }

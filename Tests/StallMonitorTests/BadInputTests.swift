@@ -46,7 +46,10 @@ struct BadInputTests {
   }
 
   /// What the operator chose instead only leaves the service unwatched.
-  @Test(arguments: [("/nowhere/x.jsonl", "No such file or directory"), ("/tmp", "Is a directory")])
+  @Test(arguments: [
+    ("/nowhere/x.jsonl", "No such file or directory; create the directory /nowhere, or choose another file"),
+    ("/tmp", "Is a directory; choose a file in it, such as file:/tmp/stalls.jsonl"),
+  ])
   func sinkInCodeMustBeWritable(path: String, reason: String) {
     var configuration = StallMonitorConfiguration()
     configuration.sink = .file(path: path)
@@ -64,7 +67,10 @@ struct BadInputTests {
     (["STALLMONITOR_THRESHOLD": "fast"], "STALLMONITOR_THRESHOLD=fast is invalid; allowed: "),
     (["STALLMONITOR_THRESHOLD": "fast", "STALLMONITOR_SINK": "x"], "STALLMONITOR_SINK=x is invalid; allowed: "),
     (["STALLMONITOR_ENABLED": "no"], "STALLMONITOR_ENABLED=no disables the monitor"),
-    (["STALLMONITOR_SINK": "file:/nowhere/x"], "cannot open the sink file:/nowhere/x: No such file or directory"),
+    (
+      ["STALLMONITOR_SINK": "file:/nowhere/x"],
+      "cannot open STALLMONITOR_SINK=file:/nowhere/x: No such file or directory; create"
+    ),
   ])
   func reasonWhyNothingIsWatched(variables: [String: String], reason: String) throws {
     let monitor = try StallMonitor.start(StallMonitorConfiguration(), environment: Environment(variables))

@@ -47,14 +47,21 @@ import Testing
     Wrong("report .", 1, ".: Is a directory; give the files in it, such as DIRECTORY/*.jsonl"),
     Wrong("report text", 1, "no line is a report; give lines that a service or the agent wrote"),
     Wrong("report none*.jsonl", 1, "none*.jsonl: no file matches this pattern; check it with ls"),
-    Wrong("report good --service other", 0, "no stall matches --service; remove it"),
+    Wrong("report good --service other", 0, "no stall matches --service other; remove it"),
     Wrong(
-      "report good --service other --min 1s", 0, "no stall matches --service and --min together; remove one of them"),
+      "report good --service other --min 1s", 0,
+      "no stall matches --service other and --min 1s together; remove one of them"),
     Wrong(
       "report good --service other --min 1s --since 1d", 0,
-      "no stall matches --since, --service and --min together; remove one of them"),
+      "no stall matches --since 1d, --service other and --min 1s together; remove one of them"),
     Wrong(
-      "report --diff release:1.0 release:9 good --service other", 0, "no stall matches --service; remove it"),
+      "report --diff release:1.0 release:9 good --service other", 0, "no stall matches --service other; remove it"),
+    Wrong("report --html none/x good", 1, "none/x: No such file or directory; create the directory none, or give"),
+    Wrong("report --limit -1 good", 64, "--limit -1 is invalid; allowed: 1 or more"),
+    Wrong("report --diff good", 64, "such as --diff old.jsonl new.jsonl"),
+    Wrong("tail zipped", 1, "zipped: this is a gzip file; type zcat zipped | stalld tail -"),
+    Wrong("symbolicate zipped", 1, "zipped: this is a gzip file; type zcat zipped | stalld symbolicate -"),
+    Wrong("check --config good", 1, "a report line; give a file of settings"),
     Wrong("report --html . good", 1, ".: Is a directory; give the name of a file, such as ./report.html"),
     Wrong(
       "report --html x --details missing good", 64, "--details missing: No such file or directory; give the directory"),
@@ -95,6 +102,7 @@ import Testing
     for (name, text) in [("empty", ""), ("text", "hello\n"), ("good", SampleReport().text + "\n")] {
       try Data(text.utf8).write(to: scratch.url.appending(path: name))
     }
+    try Data([0x1f, 0x8b, 8, 0, 0, 0]).write(to: scratch.url.appending(path: "zipped"))
     return scratch
   }
 
@@ -107,10 +115,14 @@ import Testing
   }
 
   /// A file that is followed does not end: the message comes at once.
-  @Test(arguments: [("empty", "empty is empty; reports appear here"), ("text", "the first line is not a report; give")])
-  func tailSaysAtOnceWhyItIsSilent(_ file: String, _ said: String) throws {
+  @Test(arguments: [
+    ("empty", "empty is empty; reports appear here"),
+    ("text", "text: a line that is not a report; give files of report lines"),
+    ("good --service other", "no report in good matches; new ones appear here"),
+  ])
+  func tailSaysAtOnceWhyItIsSilent(_ arguments: String, _ said: String) throws {
     let scratch = try inputs()
-    let tail = try TailTests.Tail([scratch.url.appending(path: file).path])
+    let tail = try TailTests.Tail(arguments.split(separator: " ").map(String.init), in: scratch.url)
     #expect(eventually { tail.errors.contains(said) }, "\(tail.errors)")
     #expect(tail.stop() == 0)
   }

@@ -15,12 +15,13 @@ import Testing
     private let scratch: ScratchDirectory
     private let outputs: [URL]
 
-    init(_ arguments: [String], environment: [String: String] = [:]) throws {
+    init(_ arguments: [String], in directory: URL? = nil, environment: [String: String] = [:]) throws {
       scratch = try ScratchDirectory()
       outputs = ["out", "err"].map { [scratch] in scratch.url.appending(path: $0) }
       for file in outputs { try Data().write(to: file) }
       process = try Program.start(
-        Program.built("stalld", "debug").path, ["tail"] + arguments, environment: environment, input: input,
+        Program.built("stalld", "debug").path, ["tail"] + arguments, environment: environment, in: directory,
+        input: input,
         output: FileHandle(forWritingTo: outputs[0]), errors: FileHandle(forWritingTo: outputs[1]))
     }
 

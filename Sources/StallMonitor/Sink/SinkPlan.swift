@@ -25,10 +25,24 @@ struct SinkPlan: Sendable {
     case .standardOutput: break
     }
     guard FileIdentity(STDOUT_FILENO) != nil else {
-      throw StallMonitorError(
-        .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: String(cString: strerror(EBADF))))
+      throw cannotBeOpened(EBADF)
     }
     return STDOUT_FILENO
+  }
+
+  /// The error for a failure of open(2), with what to do about it.
+  private func cannotBeOpened(_ code: Int32) -> StallMonitorError {
+    var reason = String(cString: strerror(code))
+    if case .file(let path) = configuration.sink.destination {
+      let directory = PathParts(path).directory
+      switch code {
+      case ENOENT: reason += "; create the directory \(directory), or choose another file"
+      case EISDIR: reason += "; choose a file in it, such as file:\(path)/stalls.jsonl"
+      case EACCES: reason += "; let user \(geteuid()) write to \(path), or choose another file"
+      default: break
+      }
+    }
+    return StallMonitorError(.sinkCannotBeOpened(sink: "\(configuration.sink)", reason: reason))
   }
 
   /// Makes the page on which loops note that a stall is over; nil if nobody reads it.
@@ -61,8 +75,7 @@ struct SinkPlan: Sendable {
     case .file(let path): writer = LineWriter(.file(path: path))
     }
     if let code = writer.open() {
-      throw StallMonitorError(
-        .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: String(cString: strerror(code))))
+      throw cannotBeOpened(code)
     }
     let details = DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
     if details == nil, configuration.actions.contains(where: { $0.kind == .writeDetailFile }) {

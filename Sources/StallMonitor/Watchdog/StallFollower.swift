@@ -1,3 +1,4 @@
+import PlatformLibc
 import StallCapture
 import StallReport
 
@@ -10,6 +11,9 @@ final class StallFollower {
   let publisher: ReportPublisher
   let records: StallRecords
   private let actions: ActionRunner
+  /// For how long the end of a stall is waited for when the watch ends.
+  private static let patienceAtTheEnd: UInt64 = 20_000_000
+
   /// For how long computations that have become late may be sampled once more before the thread waits again.
   var followUpBudget: UInt64 = 0
   /// The capture's buffer holds the stack of a late turn that waits for memory.
@@ -148,6 +152,14 @@ final class StallFollower {
   }
 
   // MARK: The end
+
+  /// Gives stalls a moment to end: a task may not have left its thread yet when another one that awaits it stops the monitor.
+  func awaitEnds(of loops: [WatchedLoop]) {
+    let latest = MonotonicClock.now() + Self.patienceAtTheEnd
+    while loops.contains(where: { $0.isStalled && $0.subject.pulse.episodeEnd == nil }), MonotonicClock.now() < latest {
+      usleep(500)
+    }
+  }
 
   /// Closes the open stalls when the watch ends during a stall.
   func finish(_ loops: [WatchedLoop]) {

@@ -112,6 +112,7 @@ final class WatchdogWork {
       return stalls.sampler.capture.finishThread()
     }
     serviceManager?.notifyLast(isHealthy: loops.areHealthy)
+    stalls.awaitEnds(of: loops.all)
     stalls.finish(loops.all)
     telemetry?.observe([], now: MonotonicClock.now())
     _ = stalls.publisher.summarize(closing: true)

@@ -9,8 +9,10 @@ struct SinceArgument: ExpressibleByArgument {
 
   /// Seconds since 1970.
   var seconds: Double
+  let text: String
 
   init?(argument: String) {
+    text = argument
     if let time = Timestamp(rfc3339: argument, form: .any) ?? Timestamp(rfc3339: argument + "T00:00:00Z", form: .any) {
       seconds = time.secondsSince1970
     } else if let ago = DurationArgument(argument: argument) {

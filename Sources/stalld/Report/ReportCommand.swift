@@ -45,7 +45,7 @@ struct ReportCommand: ParsableCommand {
       valueName: "duration"))
   var min: DurationArgument?
 
-  @Option(help: ArgumentHelp("The number of rows.", valueName: "number"))
+  @Option(parsing: .unconditional, help: ArgumentHelp("The number of rows.", valueName: "number"))
   var limit = 20
 
   @Option(help: ArgumentHelp("The output format.", valueName: "format"))
@@ -103,7 +103,9 @@ struct ReportCommand: ParsableCommand {
     }
     let sides = files.prefix(2).map(DiffArgument.init)
     guard sides.count == 2 else {
-      throw ValidationError("--diff needs two files, or release:VERSION twice and files.")
+      throw ValidationError(
+        "--diff needs two files, such as --diff old.jsonl new.jsonl, or two releases and files, such as --diff release:1.0 release:1.1 *.jsonl."
+      )
     }
     switch (sides[0], sides[1]) {
     case (.file, .file):
@@ -139,7 +141,7 @@ struct ReportCommand: ParsableCommand {
     do throws(SystemError) {
       try OutputFile.write(page ?? TerminalText.json(format.export(summary)), to: html ?? "-")
     } catch {
-      let advice = error.code == EISDIR ? "; give the name of a file, such as \(html ?? "")/report.html" : ""
+      let advice = html.map { InputAdvice.output(error.code, $0) } ?? ""
       StandardError.say("report", "\(html ?? "standard output"): \(error)\(advice)")
       throw ExitCode(1)
     }
@@ -200,8 +202,9 @@ struct ReportCommand: ParsableCommand {
   }
 
   private func note(_ summary: ReportSummary) {
-    let filters = [("--since", since != nil), ("--service", service != nil), ("--min", min != nil)]
-    let given = filters.filter(\.1).map(\.0)
+    let given = [
+      since.map { "--since \($0.text)" }, service.map { "--service \($0.printable)" }, min.map { "--min \($0.text)" },
+    ].compactMap(\.self)
     if summary.groups.isEmpty, summary.lines > summary.skipped.count, let last = given.last {
       let others = given.dropLast().joined(separator: ", ")
       let advice = others.isEmpty ? "\(last); remove it" : "\(others) and \(last) together; remove one of them"

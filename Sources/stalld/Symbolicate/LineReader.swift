@@ -10,6 +10,12 @@ struct LineReader: ~Copyable {
     case line([UInt8], isTerminated: Bool)
     /// A part of a line that is too long to be a report's; the last part ends with the newline.
     case part([UInt8], isFirst: Bool)
+
+    var bytes: [UInt8] {
+      switch self {
+      case .line(let bytes, _), .part(let bytes, _): bytes
+      }
+    }
   }
 
   /// Much more than a report can have.

@@ -34,6 +34,7 @@ final class SymbolicationPass {
     // What was read before an error is written.
     defer { flush() }
     while let piece = try reader.next() {
+      if number == 0, let error = InputAdvice.GzipInput(file, piece.bytes, for: "symbolicate") { throw error }
       switch piece {
       case .part(let bytes, let isFirst):
         if isFirst {

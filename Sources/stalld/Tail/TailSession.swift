@@ -29,6 +29,9 @@ final class TailSession: @unchecked Sendable {
 
   private var lines = 0
   private var reports = 0
+  private var inputsWithLines: Set<String> = []
+  private var hasWritten = false
+  private var hasNotedNoMatch = false
   /// Whether all inputs ended without a line.
   var isEmpty: Bool { openInputs == 0 && lines == 0 && !hasFailed }
 
@@ -46,26 +49,41 @@ final class TailSession: @unchecked Sendable {
     var facts = stat()
     guard descriptor >= 0, fstat(descriptor, &facts) == 0 else { throw SystemError(code: errno) }
     guard facts.st_mode & S_IFMT != S_IFDIR else { throw SystemError(code: EISDIR) }
+    var beginning: [UInt8] = [0, 0]
+    if pread(descriptor, &beginning, 2, 0) == 2, let error = InputAdvice.GzipInput(path, beginning, for: "tail") {
+      close(descriptor)
+      throw error
+    }
     if facts.st_mode & S_IFMT == S_IFREG, facts.st_size == 0 {
       say("\(path) is empty; reports appear here as they are written. Ctrl-C ends the command")
     }
     guard facts.st_mode & S_IFMT == S_IFREG else {
       openInputs += 1
-      read(descriptor)
+      read(descriptor, path)
       return
     }
     let follower = try FileFollower(path: path, descriptor: descriptor, lines: lines, loop: loop) { [weak self] in
-      self?.take($0)
+      self?.take($0, from: path)
     }
     openInputs += 1
     files.append(follower)
-    loop.perform(name: "followed file") { follower.look() }
+    loop.perform(name: "followed file") { [weak self] in
+      follower.look()
+      self?.noteNoMatch(in: path)
+    }
+  }
+
+  /// Informs the user that the command waits, although files have reports.
+  private func noteNoMatch(in path: String) {
+    guard reports > 0, !hasWritten, !hasNotedNoMatch else { return }
+    hasNotedNoMatch = true
+    say("no report in \(path) matches; new ones appear here as they are written. Ctrl-C ends the command")
   }
 
   /// Reads standard input to its end.
   func readStandardInput() {
     openInputs += 1
-    read(0)
+    read(0, "standard input")
   }
 
   /// Follows the running agent.
@@ -91,9 +109,9 @@ final class TailSession: @unchecked Sendable {
     }
   }
 
-  private func read(_ descriptor: Int32) {
+  private func read(_ descriptor: Int32, _ name: String) {
     let stream = StreamFollower(
-      descriptor, handle: { [weak self] in self?.take($0) },
+      descriptor, handle: { [weak self] in self?.take($0, from: name) },
       didEnd: { [weak self] in
         guard let self else { return }
         openInputs -= 1
@@ -129,20 +147,22 @@ final class TailSession: @unchecked Sendable {
         return
       }
     }
-    take(line)
+    take(line, from: "the agent")
   }
 
-  private func take(_ line: [UInt8]) {
+  private func take(_ line: [UInt8], from input: String) {
     lines += 1
+    let isFirst = inputsWithLines.insert(input).inserted
     guard let text = try? JSONText(line), let report = TailEntry(text) else {
       if line.allSatisfy({ $0 == 0x20 || $0 == 0x0d || $0 == 0x09 }) { return }
       unreadable += 1
       // A file of something else would be followed without a word.
-      if reports == 0, unreadable == 1 { say("the first line is not a report; give files of report lines") }
+      if isFirst { say("\(input): a line that is not a report; give files of report lines") }
       return
     }
     reports += 1
     guard filter.accepts(report) else { return }
+    hasWritten = true
     write(printer.map { Array($0.text(of: report).utf8) } ?? TerminalText.json(line) + [0x0a])
   }
 

@@ -10,8 +10,10 @@ struct DurationArgument: ExpressibleByArgument {
     DurationText.units + [(name: "w", nanoseconds: Int64(7 * 86_400_000_000_000))]
 
   var milliseconds: Double
+  let text: String
 
   init?(argument: String) {
+    text = argument
     guard let (number, unit) = QuantityNotation.split(argument),
       let size = Self.units.first(where: { $0.name == unit })?.nanoseconds
     else { return nil }

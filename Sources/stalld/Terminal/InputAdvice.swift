@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 
 /// What to do about an input that cannot be used: the second half of a message, after what happened.
@@ -13,6 +14,33 @@ enum InputAdvice {
     case EISDIR: "\(words); give the files in it, such as DIRECTORY/*.jsonl"
     case EACCES: "\(words); run as root, or as a user who may read the file"
     default: words
+    }
+  }
+
+  /// What to do if a file cannot be written, as the end of a sentence; empty if that is not known.
+  static func output(_ code: Int32, _ path: String) -> String {
+    let directory = PathParts(path).directory
+    return switch code {
+    case ENOENT: "; create the directory \(directory), or give another file"
+    case EISDIR: "; give the name of a file, such as \(path)/report.html"
+    case EACCES: "; let user \(geteuid()) write to it, or give another file"
+    default: ""
+    }
+  }
+
+  /// What is compressed, where lines are wanted.
+  struct GzipInput: Error, CustomStringConvertible {
+    let file: String
+    let command: String
+
+    /// Nil if the input does not begin as such a file does (RFC 1952).
+    init?(_ file: String, _ beginning: some Sequence<UInt8>, for command: String) {
+      guard beginning.starts(with: [0x1f, 0x8b]) else { return nil }
+      (self.file, self.command) = (file, command)
+    }
+
+    var description: String {
+      "this is a gzip file; type zcat \(file == "-" ? "FILE" : file) | stalld \(command) -"
     }
   }
 

@@ -170,7 +170,10 @@ final class AgentClient: OutputClient {
       // An agent that has not started yet, or that restarts, is no error; a path that is wrong stays so.
       let mayPass = error.code == ENOENT || error.code == ECONNREFUSED || error.code == EAGAIN
       if !mayPass || interval >= Self.silentTime {
-        complain("cannot connect to the agent at \(path): \(error.reason). Reports are kept; retrying")
+        let advice = error.code == EACCES ? "let user \(geteuid()) connect" : "start the agent"
+        complain(
+          "cannot connect to the agent at \(path): \(error.reason); \(advice), or correct the path of the sink. Reports are kept; retrying"
+        )
       }
       planAttempt()
     }

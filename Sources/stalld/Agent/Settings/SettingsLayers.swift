@@ -15,7 +15,7 @@ extension AgentSettings {
     for (name, text) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix(Self.variablePrefix) {
       guard let key = keys.first(where: { Self.variable($0.name) == name }) else {
         let nearest = Suggestion.nearest(to: name, among: keys.map { Self.variable($0.name) })
-        let hint = nearest.map { "did you mean \($0)?" } ?? "stalld.yaml(5) lists them"
+        let hint = nearest.map { "did you mean \($0)?" } ?? "stalld settings-reference yaml lists all"
         problems.append(SettingsError(location: .variable(name), value: text, reason: "no such variable; \(hint)"))
         continue
       }

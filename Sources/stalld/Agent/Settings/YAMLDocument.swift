@@ -39,6 +39,9 @@ struct YAMLDocument {
   init(_ bytes: [UInt8]) {
     var events = YAMLEvents(bytes)
     do throws(Fault) {
+      if bytes.starts(with: #"{"@timestamp""#.utf8) {
+        throw Fault(line: 1, reason: "a report line; give a file of settings, such as /etc/stalld/stalld.yaml")
+      }
       try events.expect(YAML_STREAM_START_EVENT)
       if try events.take() == YAML_STREAM_END_EVENT { return }
       root = try node(&events, try events.take(), depth: 0)
