@@ -82,8 +82,9 @@ extension CapturesInThisProcess {
       #expect(unwind(at: returnAddress, words: Array(words.dropFirst())).frames == [returnAddress])
     }
 
-    /// libunwind guesses by the frame pointer where there is no unwind information. A guess that is not taken has read nothing: the
-    /// stack is exact.
+    /// A guess of libunwind's that is not taken has read nothing: the stack is exact.
+    ///
+    /// It guesses by the frame pointer where there is no unwind information.
     @Test func discardedGuessHasReadNothing() throws {
       let fixtures = try SymbolFixtures()
       let source =
