@@ -74,10 +74,13 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
     }
 #endif
     unw_cursor_t before = w->cursor;
+    bool read_live = u->read_live;
     int step = cunwind_step(u, &w->cursor, &before);
     bool needs_register = step < 0 && (u->wanted_frame_pointer || u->wanted_link);
     if (u->guessed) {
       w->cursor = before;
+      // What the guess has read counts only if it is taken, and read again: the frame pointer may lead anywhere.
+      u->read_live = read_live;
       if (cunwind_arch_step_over_gap(u, w)) continue;
       u->guessed = true;
       w->cursor = before;

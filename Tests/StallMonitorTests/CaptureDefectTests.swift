@@ -30,7 +30,7 @@ extension CapturesInThisProcess {
 
     /// Unwinds a thread that is at `place`, with `words` from its stack pointer on, and garbage below.
     ///
-    /// `framePointer` is an index into `words`.
+    /// `framePointer` is an index into `words`; a negative one leads into the garbage, of which there is no copy.
     private func unwind(at place: UInt64, words: [UInt64], framePointer: Int = 0) -> (
       frames: [UInt64], result: cunwind_backtrace
     ) {
@@ -43,7 +43,7 @@ extension CapturesInThisProcess {
         let stackPointer = UInt64(UInt(bitPattern: stack))
         var snapshot = cunwind_snapshot()
         withUnsafeMutableBytes(of: &snapshot.registers) { registers in
-          let frame = stackPointer + 8 * UInt64(framePointer)
+          let frame = stackPointer &+ UInt64(bitPattern: Int64(8 * framePointer))
           registers.storeBytes(of: frame, toByteOffset: 8 * Int(CUNWIND_FRAME_POINTER), as: UInt64.self)
           registers.storeBytes(of: stackPointer, toByteOffset: 8 * Int(CUNWIND_STACK_POINTER), as: UInt64.self)
           registers.storeBytes(of: place, toByteOffset: 8 * Int(CUNWIND_PROGRAM_COUNTER), as: UInt64.self)
@@ -75,17 +75,38 @@ extension CapturesInThisProcess {
       let library = try fixtures.clang(
         "int getppid(void); int caller(void) { return getppid() + 1; }",
         ["-shared", "-fPIC", "-O1", "-fuse-ld=\(linker)", "-Wl,-z,lazy"], name: "plt-\(linker).so")
+      let (returnAddress, entry) = try call(in: library)
+      // `push %rax` before the call; nobody has called the caller.
+      let words: [UInt64] = [returnAddress, 1, 0, 1]
+      #expect(unwind(at: entry, words: words).frames == [returnAddress])
+      #expect(unwind(at: returnAddress, words: Array(words.dropFirst())).frames == [returnAddress])
+    }
+
+    /// A guess of libunwind's that is not taken has read nothing: the stack is exact.
+    ///
+    /// It guesses by the frame pointer where there is no unwind information.
+    @Test func discardedGuessHasReadNothing() throws {
+      let fixtures = try SymbolFixtures()
+      let source =
+        #"__asm__(".text; .p2align 4; .hidden gap; gap: nop; nop; ret"); __attribute__((visibility("hidden"))) void gap(void); "#
+        + #"int caller(void) { gap(); return 1; }"#
+      let (returnAddress, gap) = try call(
+        in: fixtures.clang(source, ["-shared", "-fPIC", "-O1"], name: "gap.so"))
+      // `push %rax` before the call; nobody has called the caller.
+      let (frames, result) = unwind(at: gap + 1, words: [returnAddress, 1, 0, 1], framePointer: -8)
+      #expect(frames == [gap + 1, returnAddress])
+      #expect(result.end == CUNWIND_END_OUTERMOST && !result.approximate && !result.read_live)
+    }
+
+    /// Loads a library whose function `caller` calls another: where that returns to, and what is called.
+    private func call(in library: String) throws -> (returnAddress: UInt64, target: UInt64) {
       let handle = try #require(dlopen(library, RTLD_NOW))
       let start = UInt64(UInt(bitPattern: dlsym(handle, "caller")))
       let code = UnsafeRawBufferPointer(start: UnsafeRawPointer(bitPattern: UInt(start)), count: 16)
       let call = try #require(code.firstIndex(of: 0xe8))
       let returnAddress = start + UInt64(call) + 5
       let distance = code.loadUnaligned(fromByteOffset: call + 1, as: Int32.self)
-      let entry = returnAddress &+ UInt64(bitPattern: Int64(distance))
-      // `push %rax` before the call; nobody has called the caller.
-      let words: [UInt64] = [returnAddress, 1, 0, 1]
-      #expect(unwind(at: entry, words: words).frames == [returnAddress])
-      #expect(unwind(at: returnAddress, words: Array(words.dropFirst())).frames == [returnAddress])
+      return (returnAddress, returnAddress &+ UInt64(bitPattern: Int64(distance)))
     }
     #endif
 

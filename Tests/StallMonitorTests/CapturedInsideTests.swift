@@ -84,7 +84,8 @@ extension CapturesInThisProcess {
           if backtrace.frames.dropFirst().count(where: { !$0.isReturnAddress }) == 2 { interrupted += 1 }
           if reaches, !backtrace.isTruncated {
             whole += 1
-          } else if example.isEmpty {
+          }
+          if !reaches || backtrace.isTruncated || backtrace.isApproximate, example.isEmpty {
             example = backtrace.frames.map(Self.name)
           }
           deepest = max(deepest, backtrace.frames.count)

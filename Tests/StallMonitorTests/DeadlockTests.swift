@@ -15,8 +15,8 @@ extension WatchedHosts {
       let victim = try Victim.run(
         "deadlock", milliseconds: Self.milliseconds,
         environment: ["VICTIM_LOCK": "\(count)", "STALLMONITOR_THRESHOLD": "50ms"])
-      let report = try #require(TestMachine.isEmulated ? victim.reports.last : victim.reports.first)
-      try expectCircle(count, in: report)
+      // On a busy machine, the first report may lack the names by which holders are judged.
+      try expectCircle(count, in: try #require(victim.reports.last))
     }
 
     /// The main thread waits for a queue that waits for the main queue.

@@ -1,5 +1,6 @@
 import Glibc
 import StallReport
+import TestSupport
 
 @testable import StallCapture
 @testable import StallMonitor
@@ -10,6 +11,17 @@ enum TestMachine {
   ///
   /// `scripts/test-aarch64` sets the variable.
   static let isEmulated = getenv("TEST_MACHINE").map { String(cString: $0) } == "emulated"
+
+  /// The length of a stall that takes `milliseconds` on a real processor: on an emulated one, time for names and several samples.
+  static func stall(_ milliseconds: Int) -> Int { isEmulated ? max(4 * milliseconds, 4000) : milliseconds }
+
+  /// The reports of a stall of that length whose names are judged: on an emulated processor, the last one.
+  static func named(_ reports: [WrittenReport]) -> [WrittenReport] { isEmulated ? reports.suffix(1) : reports }
+
+  /// The events of such a stall: on an emulated processor, without those that are there because it takes longer.
+  static func events(_ reports: [WrittenReport]) -> [String] {
+    reports.map(\.event).filter { !isEmulated || $0 != "stall.ongoing" }
+  }
 }
 
 extension CaptureFailure {

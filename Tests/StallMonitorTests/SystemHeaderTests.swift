@@ -125,7 +125,8 @@ import Testing
 
   /// Instructions all over the program: those of the standard library belong to no code of the
   /// service, and those of the program are its own.
-  @Test(arguments: builds) func librariesAreResponsibleForNoInstruction(build: Build) throws {
+  @Test(.enabled(if: Program.installed("g++") != nil, "g++ is missing (Debian: g++)"), arguments: builds)
+  func librariesAreResponsibleForNoInstruction(build: Build) throws {
     let fixtures = try SymbolFixtures()
     try #require(Symbolizer.load() == nil)
     let directory = fixtures.directory.appending(path: build.directory)

@@ -19,6 +19,16 @@ extension WatchedHosts {
       case around
     }
 
+    /// Whether libdispatch names its workers, by which the monitor finds those that run jobs without a stamp.
+    private static let namesWorkers: Bool = {
+      #if compiler(>=6.3)
+      true
+      #else
+      false
+      #endif
+    }()
+    private static let withoutNames: Comment = "libdispatch of Swift 6.2 does not name its workers"
+
     private func run(
       _ scenario: String, milliseconds: Int = 900, build: Victim.Build = .debug, hook: Hook = .monitors,
       environment: [String: String] = [:]
@@ -93,7 +103,7 @@ extension WatchedHosts {
     }
 
     /// The job stamps the pulse of the monitor that it began under: the second one scans its thread.
-    @Test func jobThatRestartsTheMonitorIsReported() throws {
+    @Test(.enabled(if: namesWorkers, withoutNames)) func jobThatRestartsTheMonitorIsReported() throws {
       let ended = reports(of: try run("restarted-in-a-job", milliseconds: 1500))
       #expect(ended.count == 1 && ended.allSatisfy { $0.culprit.contains("work(milliseconds:") }, "\(ended)")
     }
@@ -113,7 +123,8 @@ extension WatchedHosts {
     }
 
     @Test func taskHasThePriorityThatItHasBeenGivenSince() throws {
-      let report = try expectOneStall(run("escalated", milliseconds: 1300), in: "TaskVictim.", cause: "running")
+      let victim = try run("escalated", milliseconds: TestMachine.stall(1300))
+      let report = try expectOneStall(victim, in: "TaskVictim.", cause: "running")
       #expect(report["task", "priority"] as? String == "high")
     }
 
@@ -125,16 +136,20 @@ extension WatchedHosts {
 
     /// A task of one to two thresholds that follows another in the same run is met soon enough.
     @Test func taskThatWaitedForABusyActorIsReportedEachTime() throws {
+      let milliseconds = TestMachine.stall(400)
       let ended = reports(
-        of: try run("late-on-a-busy-actor", milliseconds: 400, environment: ["STALLMONITOR_REPEAT_WINDOW": "0s"]))
+        of: try run(
+          "late-on-a-busy-actor", milliseconds: milliseconds, environment: ["STALLMONITOR_REPEAT_WINDOW": "0s"]))
       #expect(ended.count == 6)
-      #expect(ended.allSatisfy { $0.culprit.contains("hold") && $0.duration > 300 && $0.duration < 600 })
+      let durations = 0.75 * Double(milliseconds)..<1.5 * Double(milliseconds)
+      #expect(ended.allSatisfy { $0.culprit.contains("hold") && durations.contains($0.duration) })
     }
 
     /// The thread's jobs are not stamped yet when the watchdog wakes for the first one.
     @Test func stallSoonAfterTheFirstJobIsReportedOnce() throws {
       for _ in 0..<6 {
-        _ = try expectOneStall(run("soon-after-the-first", milliseconds: 400), in: "load", cause: "sleep")
+        let victim = try run("soon-after-the-first", milliseconds: TestMachine.stall(400))
+        _ = try expectOneStall(victim, in: "load", cause: "sleep")
       }
     }
 
@@ -145,7 +160,7 @@ extension WatchedHosts {
     }
 
     @Test func lockThatAnotherTaskHoldsIsReportedWithItsHolder() throws {
-      let victim = try run("lock")
+      let victim = try run("lock", milliseconds: TestMachine.stall(900))
       let waiting = try #require(reports(of: victim).first { $0.cause == "lock" })
       let holder = try #require(reports(of: victim).first { $0.cause == "sleep" })
       #expect(waiting["stall", "evidence", "lock_holder"] as? Int == holder["thread", "id"] as? Int)
@@ -153,14 +168,18 @@ extension WatchedHosts {
     }
 
     @Test func tasksThatHoldAllThreadsStarveOthers() throws {
-      let victim = try run("all-blocked")
+      let victim = try run("all-blocked", milliseconds: TestMachine.stall(900))
       let processors = ProcessInfo.processInfo.activeProcessorCount
-      let started = reports(of: victim, "stall.started").filter { $0["stall", "evidence", "starves"] as? Bool == true }
-      #expect(started.count >= processors)
-      #expect(started.allSatisfy { $0["log.level"] as? String == "warn" && $0.culprit.contains("blockAThread") })
+      // The first report may have no names there.
+      let event = TestMachine.isEmulated ? "stall.ended" : "stall.started"
+      let blocked = reports(of: victim, event).filter { $0["stall", "evidence", "starves"] as? Bool == true }
+      #expect(blocked.count >= processors)
+      #expect(blocked.allSatisfy { $0["log.level"] as? String == "warn" && $0.culprit.contains("blockAThread") })
       let pool = try #require(
         victim.reports("stall.ended").first { $0["loop", "kind"] as? String == "cooperative-pool" })
-      #expect((pool["message"] as? String)?.contains("\(processors) of them in blockAThread(_:)") == true)
+      // By the name of libdispatch's function: Debian's library of Swift 6.2 has no symbol table.
+      let message = try #require(pool["message"] as? String)
+      #expect(!Self.namesWorkers || message.contains("\(processors) of them in blockAThread(_:)"), "\(message)")
     }
 
     // MARK: Thresholds
@@ -172,7 +191,7 @@ extension WatchedHosts {
       // The main task waits for it, and has lent it its own.
       #expect(report["task", "priority"] as? String == "medium")
       // libdispatch names its workers by the end of their queue's label.
-      #expect((report["thread", "name"] as? String)?.hasSuffix("background-qos") == true)
+      #expect(!Self.namesWorkers || (report["thread", "name"] as? String)?.hasSuffix("background-qos") == true)
     }
 
     @Test func taskOfLowPriorityHasTheThresholdThatIsAskedFor() throws {
@@ -247,9 +266,9 @@ extension WatchedHosts {
       #expect(page.contains("`RLIMIT_NOFILE` is below \(TaskPool.descriptorsForAllThreads),"))
     }
 
-    // MARK: A hook of the process's own
+    // MARK: Jobs without a stamp
 
-    @Test(arguments: [Hook.before, .after])
+    @Test(.enabled(if: namesWorkers, withoutNames), arguments: [Hook.before, .after])
     func taskThatBlocksIsReportedThoughJobsAreNotStamped(hook: Hook) throws {
       let victim = try run("blocked", hook: hook)
       let report = try expectOneStall(victim, in: "load", cause: "sleep")
@@ -258,7 +277,7 @@ extension WatchedHosts {
       #expect(victim.talk.split(separator: "\n").count { $0.contains("swift_task_enqueueGlobal_hook") } == 1)
     }
 
-    @Test(arguments: [Hook.before, .after], Victim.Build.allCases)
+    @Test(.enabled(if: namesWorkers, withoutNames), arguments: [Hook.before, .after], Victim.Build.allCases)
     func taskThatComputesIsReportedThoughJobsAreNotStamped(hook: Hook, build: Victim.Build) throws {
       let victim = try run("computing", build: build, hook: hook)
       let ended = reports(of: victim)
@@ -282,7 +301,9 @@ extension WatchedHosts {
     }
 
     /// The runtime's hook does not see these.
-    @Test(arguments: ["handed-on": "load", "on-the-global-executor": "work(milliseconds:"])
+    @Test(
+      .enabled(if: namesWorkers, withoutNames),
+      arguments: ["handed-on": "load", "on-the-global-executor": "work(milliseconds:"])
     func taskThatAnExecutorHandsOnIsReported(scenario: String, function: String) throws {
       let victim = try run(scenario)
       let report = try expectOneStall(victim, in: function, cause: "sleep")
@@ -291,7 +312,9 @@ extension WatchedHosts {
     }
 
     /// Nothing else wakes the watchdog then: it has met such tasks before.
-    @Test("a task that an executor passes on is reported while nothing else happens")
+    @Test(
+      "a task that an executor passes on is reported while nothing else happens",
+      .enabled(if: namesWorkers, withoutNames))
     func taskThatAnExecutorPassesOnAfterARest() throws {
       let victim = try Victim.run(
         "passed-on", milliseconds: 500, environment: ["STALLMONITOR_THRESHOLD": "100ms"])

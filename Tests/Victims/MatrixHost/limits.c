@@ -1,6 +1,8 @@
 // Hosts that live close to a limit.
 #include "host.h"
 
+#include <dirent.h>
+
 #define MiB ((size_t)1 << 20)
 
 static void set_limit(int resource, rlim_t value) {
@@ -29,6 +31,32 @@ static void **take_all(void) {
   return last;
 }
 
+// Whether a thread of the monitor does anything.
+static bool monitor_works(void) {
+  bool works = false;
+  DIR *tasks = opendir("/proc/self/task");
+  require(tasks != NULL, "/proc/self/task");
+  for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+    char path[300], line[512];
+    snprintf(path, sizeof path, "/proc/self/task/%s/stat", task->d_name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) continue;
+    // `42 (stall-watchdog) S …`
+    if (fgets(line, sizeof line, file) != NULL) {
+      const char *name = strchr(line, '('), *end = strrchr(line, ')');
+      works |= name != NULL && end != NULL && strncmp(name, "(stall-", 7) == 0 && end[2] != 'S';
+    }
+    fclose(file);
+  }
+  closedir(tasks);
+  return works;
+}
+
+// Waits until the monitor has reported, and has given back the memory for that. It looks for memory every 20 ms.
+static void let_monitor_report(void) {
+  for (int idle = 0; idle < 10; idle = monitor_works() ? 0 : idle + 1) pause_for(10);
+}
+
 static void without_memory(int resource, const char *key) {
   watch_start();
   // On an emulated processor the monitor finds no shorter one so soon. Later there is no memory for a report: malloc keeps it.
@@ -45,7 +73,8 @@ static void without_memory(int resource, const char *key) {
       free(pieces);
     }
     turn_end();
-    pause_for(5);
+    // The end of the process, if it takes the memory of a report that has begun (Documentation/Guarantees.md).
+    let_monitor_report();
   }
   void *again = malloc(MiB);
   say("memory again: %d", again != NULL);
@@ -188,7 +217,7 @@ static void no_pending_signals(void) {
   watch_stop();
 }
 
-// All but one of the signals that may be queued are taken by the host.
+// The host queues all signals that it may.
 static void few_pending_signals(void) {
   sigset_t set;
   sigemptyset(&set);
@@ -205,7 +234,8 @@ static void few_pending_signals(void) {
     compute(40);
     struct timespec zero = {0, 0};
     while (sigtimedwait(&set, NULL, &zero) > 0) taken++;
-    say("queued: %d, taken: %d", queued, taken);
+    // A timer takes one of them as long as it exists (timer_create(2)), and the monitor may capture this thread by one just now.
+    say("queued but for one: %d, taken: %d", queued >= 15, taken == queued);
     turn_end();
     pause_for(3);
   }
