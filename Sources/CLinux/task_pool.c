@@ -36,8 +36,6 @@ enum {
   // Which queue a job is on, for the runtime: index 1 of the scheduler's words, and the global executor's mark.
   QUEUE_WORD = 1, GLOBAL_EXECUTOR = 1,
   MEDIUM_CLASS = 2,
-  // The kind of the job by which Task.yield() resumes its task (JobKind).
-  NULLARY_CONTINUATION = 195,
   MOST_THREADS = 512,
 };
 
@@ -181,16 +179,7 @@ __attribute__((noinline)) static void enqueue_first(job *next, size_t priority, 
   if (!can_find || !scout(next, priority, original)) original(next);
 }
 
-// The calling task yields: a turn ends, and the next one begins, also if the task continues at once because an idle thread has resumed it.
-__attribute__((noinline)) static void yield(void) {
-  const void *monitor = __atomic_load_n(&current_monitor, RELAXED);
-  clinux_task_thread *thread = own_thread;
-  if (thread == NULL || monitor == NULL || thread->monitor != monitor || __atomic_load_n(&thread->is_running, RELAXED) == 0) return;
-  clinux_turn_begin(&thread->stamp, clinux_turn_clock(&thread->stamp), CLINUX_AFTER_WAIT);
-}
-
 static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
-  if ((__atomic_load_n(&next->flags, RELAXED) & CLINUX_TASK_KIND_MASK) == NULLARY_CONTINUATION) yield();
   size_t priority = swift_concurrency_jobPriority(next);
   dispatch_object queue = priority < PRIORITIES ? __atomic_load_n(&queues[priority], __ATOMIC_ACQUIRE) : NULL;
   if (__builtin_expect(queue == NULL, false)) return enqueue_first(next, priority, original);

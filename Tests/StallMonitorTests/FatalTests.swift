@@ -114,23 +114,24 @@ extension WatchedHosts {
       #expect(started.isEmpty || started.map(\.id) == [pool.id])
     }
 
-    @Test("a stall of the whole task pool is over when a task begins")
-    func hostThatEndsAfterItsPoolStalled() throws {
+    @Test(
+      "a stall that is over when the process ends is not reported as fatal",
+      arguments: [("end-after-all-blocked", "cooperative-pool"), ("end-after-an-actors-stall", "task-pool")])
+    func hostThatEndsAfterItsStall(scenario: String, kind: String) throws {
       let state = try State()
       let environment = state.environment([
         "STALLMONITOR_THRESHOLD": "100ms", "STALLMONITOR_SERVICE_NAME": "pool",
         "STALLMONITOR_SINK": "file:\(state.path)/lines",
       ])
       let ended = try Victim.run(
-        "end-after-all-blocked", milliseconds: 900, environment: environment,
-        program: Victim.Build.debug.executable("TaskVictim"))
+        scenario, milliseconds: 900, environment: environment, program: Victim.Build.debug.executable("TaskVictim"))
       #expect(ended.status == 0)
       let lines = try String(contentsOfFile: "\(state.path)/lines", encoding: .utf8)
-      #expect(lines.contains("\"kind\":\"cooperative-pool\""), "\(lines)")
+      #expect(lines.contains("\"kind\":\"\(kind)\""), "\(lines)")
       #expect(try state.restart(milliseconds: 300, environment: environment).status == 0)
-      // That of a thread which still blocks is right.
+      // Another thread may block still: its stall.fatal is right.
       let fatal = try String(contentsOfFile: "\(state.path)/lines", encoding: .utf8).split(separator: "\n").filter {
-        $0.contains("stall.fatal") && $0.contains("cooperative-pool")
+        $0.contains("stall.fatal") && $0.contains("\"kind\":\"\(kind)\"")
       }
       #expect(fatal.isEmpty)
     }

@@ -46,7 +46,10 @@ extension UnstampedWorker: HeartbeatSource {
   var isOver: Bool { hasEnded }
 
   func update() {
-    guard pulse.word.phase != .idle, !isLasting else { return }
+    guard pulse.word.phase != .idle else { return }
+    // A job that a check meets once may be a short one of the runtime's own.
+    if running?.isLasting == true, !runsStampedJob { hasRunJob = true }
+    guard !isLasting else { return }
     forget()
     pulse.idle()
   }
@@ -66,10 +69,7 @@ extension UnstampedWorker: HeartbeatSource {
     running = mayUsePerf ? RunningJob(of: id) : nil
     // A stamped job may have begun meanwhile.
     if runsStampedJob { return forget() }
-    if running != nil {
-      hasRunJob = true
-      return pulse.turn(.heartbeat)
-    }
+    if running != nil { return pulse.turn(.heartbeat) }
     let (stamp, slices) = (pulse.stamp(), probe?.schedule()?.timeslices)
     guard case .blocked(let call) = probe?.activity() else { return }
     blocked = BlockedThread(id, call: call, timeslices: slices).map { ($0, stamp) }

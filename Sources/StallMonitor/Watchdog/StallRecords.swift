@@ -50,7 +50,7 @@ final class StallRecords {
   /// Whether the stall's end is noted as it comes.
   ///
   /// Otherwise a process that ends between the end and the next check would be said to have ended in its stall.
-  private func isKept(_ loop: WatchedLoop) -> Bool { loop.subject.work?.hasExactEnd != false }
+  private func isKept(_ loop: WatchedLoop) -> Bool { loop.subject.work?.hasExactEnd != false && !loop.followsPiece }
 
   /// The stall is over, or is no longer watched; allocates nothing.
   func end(_ loop: WatchedLoop, at time: UInt64) {

@@ -117,6 +117,9 @@ struct TurnMonitor {
   /// Whether a stall is being followed.
   var isFollowing: Bool { if case .following = state { true } else { false } }
 
+  /// Whether a piece of a turn is followed.
+  var followsPiece: Bool { isFollowing && seenPart.isPiece }
+
   /// Whether a late turn waits for memory.
   var isDeferred: Bool { if case .deferred = state { true } else { false } }
 

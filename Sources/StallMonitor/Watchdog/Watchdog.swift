@@ -13,6 +13,8 @@ final class Watchdog: Sendable {
   /// The loops that are watched.
   let list: WatchList
 
+  private static let longestStop = Duration.seconds(10)
+
   private let processID = getpid()
   private let state = WatchdogState()
   private let thread = Mutex<clinux_thread_t?>(nil)
@@ -42,6 +44,7 @@ final class Watchdog: Sendable {
           let work = try makeWork()
           outcome.report(nil)
           work.run(state)
+          state.hasEnded.post()
         } catch {
           outcome.report(error)
         }
@@ -74,7 +77,8 @@ final class Watchdog: Sendable {
 
   /// Stops the thread, and waits until it has written what it can.
   ///
-  /// Idempotent. The thread waits for lines that cannot be written for 1.5 s at most, and for memory for 0.5 s.
+  /// Idempotent. The thread waits for lines that cannot be written for 1.5 s at most, and for memory for 0.5 s. A thread that hangs (in a
+  /// file system, or in the runtime in the child of a fork, which has the runtime's locks as its parent had them) is left alone.
   func stop() {
     let handle = thread.withLock { handle in
       defer { handle = nil }
@@ -84,6 +88,10 @@ final class Watchdog: Sendable {
     guard let handle, getpid() == processID else { return }
     state.isStopping.store(true, ordering: .releasing)
     semaphore.post()
+    guard state.hasEnded.wait(for: Self.longestStop) else {
+      _ = clinux_thread_detach(handle)
+      return Diagnostics.say("the monitor's thread did not stop; what it had not reported is lost")
+    }
     clinux_thread_join(handle)
     list.releaseRetired()
     // The line itself needs less than a check does.
@@ -97,6 +105,8 @@ final class Watchdog: Sendable {
 /// What the watchdog's thread shares with the threads that start and stop it.
 final class WatchdogState: Sendable {
   let isStopping = Atomic<Bool>(false)
+  /// Posted when the thread has done its work.
+  let hasEnded = WakeSemaphore()
   let wakeUps = Atomic<UInt64>(0)
   /// How many loops had a stall at the end that was not reported, as there was no memory.
   let abandonedLoops = Atomic<Int>(0)

@@ -63,6 +63,9 @@ final class WatchedLoop {
   /// The stall that is followed; nil if none is.
   var episode: Episode? { stall.episode }
 
+  /// Whether the stall is that of a piece of a turn, whose beginning and end are known only from checks.
+  var followsPiece: Bool { monitor.followsPiece }
+
   /// How long a turn may take, in nanoseconds.
   var threshold: UInt64 { monitor.turnThreshold }
 

@@ -10,7 +10,7 @@ extension Report {
       switch event {
       case .started, .ongoing: "\(subject) has \(verb.participle) for \(milliseconds) ms"
       // A heartbeat, or the scan that finds a blocked task, starts some time after the stall does. The watch may end before the stall.
-      case .ended where loop.phase == .heartbeat || verdict.evidence.watchEnded:
+      case .ended where isAtLeast || loop.phase == .heartbeat || verdict.evidence.watchEnded:
         "\(subject) \(verb.past) for at least \(milliseconds) ms"
       case .ended: "\(subject) \(verb.past) for \(milliseconds) ms"
       case .fatal: "\(subject) had \(verb.participle) for at least \(milliseconds) ms"

@@ -110,6 +110,8 @@ package struct Report: Sendable {
   package var tally: SuppressedStalls?
   /// The number of threads that are missing because the time limit was reached.
   package var threadsOmitted = 0
+  /// Whether the duration is known only from checks during the stall.
+  package var isAtLeast = false
   /// The monitor aborts the process because of it.
   package var isAborting = false
   /// Whether this process names the frames.

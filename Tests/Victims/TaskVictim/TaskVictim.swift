@@ -101,15 +101,6 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
   "pieces-on-an-actor": { milliseconds in await takeTurns(milliseconds) },
   "pieces-in-turns": { milliseconds in await passOn(milliseconds) },
   "actor-that-starts-tasks": { milliseconds in await startTasks(milliseconds) },
-  "yields-alone": { milliseconds in
-    // Idle threads of the pool resume it at once.
-    await onThePool { for _ in 0..<milliseconds / 10 { await yieldAfterWork() } }
-    await onThePool {
-      for _ in 0..<10 { await yieldAfterWork() }
-      await work(milliseconds: milliseconds)
-      for _ in 0..<10 { await yieldAfterWork() }
-    }
-  },
   "yield-storm": { milliseconds in
     await onThePool { await compete(count: 4) { await yield(milliseconds) } }
   },
@@ -120,6 +111,19 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
     for _ in 0..<threads { Task.detached { blockAThread(milliseconds) } }
     usleep(50_000)
     await onThePool { _exit(0) }
+  },
+  "end-after-an-actors-stall": { milliseconds in
+    // In one job of the actor: a task that lets the others queue, one that stalls, and one that ends the process.
+    let counter = Counter()
+    Task.detached { await counter.hold(60) }
+    usleep(20_000)
+    Task.detached { await counter.hold(milliseconds) }
+    usleep(20_000)
+    await Task.detached { await counter.endProcess() }.value
+  },
+  "short-sleeps": { milliseconds in
+    let end = nanoseconds() + UInt64(milliseconds) * 1_000_000
+    await onThePool { while nanoseconds() < end { try? await Task.sleep(for: .microseconds(200)) } }
   },
   "many-blocked": { milliseconds in await blockMany(milliseconds) },
   "many-blocked-on-the-global-executor": { milliseconds in
@@ -223,6 +227,8 @@ actor Counter {
   @inline(never)
   func countShortly() { count += compute(milliseconds: 1) > 0 ? 1 : 0 }
 
+  func endProcess() { if count >= 0 { _exit(0) } }
+
   @inline(never)
   func hold(_ milliseconds: Int) { usleep(UInt32(milliseconds) * 1000) }
 }
@@ -283,12 +289,6 @@ func yield(_ milliseconds: Int) async {
 
 func compete(count: Int, _ body: @escaping @Sendable () async -> Void) async {
   await withTaskGroup(of: Void.self) { group in for _ in 0..<count { group.addTask { await body() } } }
-}
-
-@inline(never)
-func yieldAfterWork() async {
-  usleep(10_000)
-  await Task.yield()
 }
 
 @inline(never)
