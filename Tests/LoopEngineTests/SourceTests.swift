@@ -201,9 +201,12 @@ import Testing
 
   @Test(arguments: [false, true]) func manySignalledSourcesAreServedInLinearTime(oneByOne: Bool) throws {
     // 50 000 took minutes when each was searched for among all others: 100 times as long as a tenth of them.
-    let few = try serve(5000, oneByOne: oneByOne)
-    let many = try serve(50_000, oneByOne: oneByOne)
-    #expect(many < few * 40 + .seconds(1))
+    // On a busy machine, one of the two may have had no processor for a while.
+    let isLinear = try (0..<3).contains { _ in
+      let few = try serve(5000, oneByOne: oneByOne)
+      return try serve(50_000, oneByOne: oneByOne) < few * 40 + .seconds(1)
+    }
+    #expect(isLinear)
   }
 
   /// How long it takes to serve as many sources.

@@ -68,15 +68,16 @@ extension CapturesInThisProcess {
         }
       }
       var watched = make(index, capture: watch)
-      // There one capture may take as long as the call.
-      for _ in 0..<5 where TestMachine.isEmulated && stacks == 0 { watched = make(index, capture: watch) }
+      // On an emulated processor, and on a busy machine, one capture may take as long as the call.
+      let enough = TestMachine.isEmulated ? 1 : 3
+      for _ in 0..<5 where stacks < enough { watched = make(index, capture: watch) }
       #expect(watched.result == unwatched.result, "\(name)")
       #expect(watched.error == unwatched.error, "\(name): errno")
       // The capture must not cut the call short, or restart a relative timeout. A thread that ends the call may start before the call.
       let least = min(unwatched.elapsed_ms, Double(VICTIM_CALL_MS)) * 0.75 - 2
       #expect(watched.elapsed_ms > least, "\(name): \(watched.elapsed_ms) ms")
       #expect(watched.elapsed_ms < unwatched.elapsed_ms * 1.9 + 1000, "\(name): \(watched.elapsed_ms) ms")
-      #expect(stacks >= (TestMachine.isEmulated ? 1 : 3), "\(name): \(stacks) stacks, lost \(lost)")
+      #expect(stacks >= enough, "\(name): \(stacks) stacks, lost \(lost)")
     }
   }
 }

@@ -261,8 +261,10 @@ extension CapturesInThisProcess {
       #expect(truncated.count <= stacks / 10)
       #expect(stacks > (TestMachine.isEmulated ? 10 : 100), "lost \(lost)")
       // Ended before or during the capture; or just about to begin or end, with all signals blocked
-      // by the C library.
-      let named: Set<CaptureFailure> = [.threadEnded, .signalBlocked, .moving, .noAnswer, .noProcessor, .pending]
+      // by the C library; or in the kernel for all of the capture's time, on a busy machine.
+      let named: Set<CaptureFailure> = [
+        .threadEnded, .signalBlocked, .moving, .noAnswer, .noProcessor, .pending, .insideCall,
+      ]
       #expect(Set(lost.keys).isSubset(of: named), "\(lost)")
     }
 

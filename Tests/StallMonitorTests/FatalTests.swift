@@ -378,7 +378,8 @@ extension WatchedHosts {
         "child-of-thread-watches-itself", milliseconds: TestMachine.stall(1000), environment: try State().environment)
       #expect(victim.facts["child-ended"] == "9")
       let child = try #require(victim.facts["child"].flatMap { Int($0) })
-      #expect(TestMachine.events(victim.reports) == ["stall.started", "stall.ended"])
+      // On a busy machine it lasts for longer than a second, and is reported once more.
+      #expect(victim.reports.map(\.event).filter { $0 != "stall.ongoing" } == ["stall.started", "stall.ended"])
       #expect(TestMachine.named(victim.reports).allSatisfy { $0.culprit.contains("blockBySleeping()") })
       #expect(victim.reports.allSatisfy { $0["process", "pid"] as? Int == child })
       #expect(victim.reports.allSatisfy { $0["loop", "kind"] as? String == "loop" })

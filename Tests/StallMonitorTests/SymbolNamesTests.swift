@@ -1,5 +1,6 @@
 import Foundation
 import StallReport
+import TestSupport
 import Testing
 
 @testable import StallMonitor
@@ -179,7 +180,9 @@ import Testing
   }
 
   /// GCC marks a lambda's call as made by the compiler.
-  @Test(arguments: ["g++", "clang++"], ["-O0", "-O2"])
+  @Test(
+    .enabled(if: Program.installed("g++") != nil, "g++ is missing (Debian: g++)"),
+    arguments: ["g++", "clang++"], ["-O0", "-O2"])
   func lambdaIsCodeOfTheSource(compiler: String, level: String) throws {
     let fixtures = try SymbolFixtures()
     try #require(Symbolizer.load() == nil)
