@@ -175,9 +175,9 @@ struct ReportContractTests {
       try #require(report.verdict.evidence.lockHolder), try #require(report.tally), try #require(report.path),
       try #require(report.task), try #require(report.stack.first), try #require(report.threads.first),
     ]
-    // What no line has by itself; `lock` is a summary's, and the default of `isNamed` is true.
+    // What no line has by itself; `lock` is a summary's, and the default of `isNamed` is true. `isAtLeast` is in the message.
     let others = [
-      "Report.isNamed", "Report.repeatKey", "Report.places", "Evidence.lock", "LockHolder.label",
+      "Report.isNamed", "Report.isAtLeast", "Report.repeatKey", "Report.places", "Evidence.lock", "LockHolder.label",
       "LockHolder.hasTimeout", "CalloutTimes.longestNumber",
       "StackFrame.shortSymbol", "StackFrame.owner", "StackFrame.isCompilerGenerated", "StackFrame.isMerged",
       "StackFrame.pending", "StackFrame.unnamed", "StackFrame.function",

@@ -76,7 +76,7 @@ package enum CaptureFailure: String, Sendable, Error {
   case unreadableMemory = "the process cannot read its own memory (no /proc/self/mem)"
   case unknownArchitecture = "there are no stacks on this architecture"
   case noGlibc = "stacks are captured with glibc only"
-  case shortCallouts = "the sampled callouts had each taken less than half of the threshold"
+  case shortCallouts = "no sampled callout is known to have taken half of the threshold"
   case severalJobs =
     "the thread may have run several jobs of an actor in sequence, and the slow one is not known"
   case noCommonFunction = "no function is in more than half of the samples"
