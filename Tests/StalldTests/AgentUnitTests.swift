@@ -233,7 +233,8 @@ extension SystemdTests {
       try waitUntil { try Self.reports(machine).contains { $0.contains("stall.fatal") } }
       let reports = try Self.reports(machine)
       let fatal = try #require(reports.first { $0.contains("stall.fatal") })
-      #expect(fatal.contains("\"culprit\":\"accept4\""))
+      // Without names if the agent's time limit for them was reached.
+      #expect(fatal.contains("\"culprit\":\"accept4\"") || fatal.contains("\"culprit\":\"hold.so+0x"))
       #expect(fatal.contains("clock_nanosleep"))
       #expect(fatal.contains("\"unit\":\"stalld.service\""))
       #expect(fatal.contains("descriptor \\\"services connect\\\""))
