@@ -359,8 +359,13 @@ extension WatchedHosts {
       try ReportSchema.expectValid(completed)
       let later = try #require(
         try completed.split(separator: 10).map { try WrittenReport(Data($0)) }.first { $0.event == "stall.ended" })
-      let whole = try Victim.run(scenario, milliseconds: milliseconds, environment: variables)
-      let told = try #require(whole.reports("stall.ended").first)
+      func runWithNames() throws -> WrittenReport {
+        try #require(
+          Victim.run(scenario, milliseconds: milliseconds, environment: variables).reports("stall.ended").first)
+      }
+      var told = try runWithNames()
+      // The holder is known only if there was time for the names of the first sample.
+      for _ in 0..<3 where lock != "" && told["threads"] == nil { told = try runWithNames() }
       #expect(later.culprit == told.culprit)
       #expect(later["stall", "fingerprint"] as? String == told["stall", "fingerprint"] as? String)
       #expect(later["stall", "evidence", "lock_kind"] as? String == told["stall", "evidence", "lock_kind"] as? String)

@@ -156,9 +156,11 @@ final class StallFollower {
   /// Gives stalls a moment to end: a task may not have left its thread yet when another one that awaits it stops the monitor.
   func awaitEnds(of loops: [WatchedLoop]) {
     let latest = MonotonicClock.now() + Self.patienceAtTheEnd
-    while loops.contains(where: { $0.isStalled && $0.subject.pulse.episodeEnd == nil }), MonotonicClock.now() < latest {
-      usleep(500)
+    // An end that only checks notice does not come by itself.
+    func mayEnd(_ loop: WatchedLoop) -> Bool {
+      loop.isStalled && loop.subject.work?.hasExactEnd != false && loop.subject.pulse.episodeEnd == nil
     }
+    while loops.contains(where: mayEnd), MonotonicClock.now() < latest { usleep(500) }
   }
 
   /// Closes the open stalls when the watch ends during a stall.
