@@ -101,7 +101,7 @@ __attribute__((always_inline)) static inline void clinux_run_job(job *next, unsi
   if (__builtin_expect(offered_monitor != monitor, false)) thread = offer(monitor);
   count(thread != NULL ? &thread->begun[class] : NULL, &begun_elsewhere[class]);
   // The monitor's barrier, after it has set this, orders the count before this load; the compiler does here.
-  __asm__ volatile("" ::: "memory");
+  clinux_compiler_barrier();
   if (class == MEDIUM_CLASS && __builtin_expect(__atomic_load_n(&awaits_job, RELAXED) != 0, false)) begin_awaited_job(monitor);
   if (thread == NULL || monitor == NULL || thread->monitor != monitor) return swift_job_run(next, NULL, 0);
   __atomic_store_n(&thread->flags, __atomic_load_n(&next->flags, RELAXED), RELAXED);
@@ -236,7 +236,7 @@ clinux_task_pool_state clinux_task_pool_state_now(void) {
   return is_hooked ? __atomic_load_n(&queue_state, RELAXED) : CLINUX_TASK_POOL_TAKEN;
 }
 
-void clinux_task_pool_await_job(bool awaits) { __atomic_store_n(&awaits_job, awaits, __ATOMIC_RELEASE); }
+void clinux_task_pool_await_job(void) { __atomic_store_n(&awaits_job, 1, __ATOMIC_RELEASE); }
 
 void clinux_task_pool_unhook(void) {
   __atomic_store_n(&current_monitor, NULL, __ATOMIC_RELEASE);

@@ -68,10 +68,10 @@ clinux_task_pool_state clinux_task_pool_hook(
     const void *monitor, void (*begins)(const void *monitor), void (*arrives)(const void *monitor),
     void (*send)(clinux_task_scout *scout, uint8_t priority));
 
-/// Has the next job of the default priority call `arrives`, once; or takes that back.
+/// Has the next job of the default priority call `arrives`, once.
 ///
 /// The job is counted as begun first. After a barrier on all threads, either the job calls or clinux_task_pool_begun counts it.
-void clinux_task_pool_await_job(bool awaits);
+void clinux_task_pool_await_job(void);
 
 /// Notes that the calling thread runs a job on the runtime's own queue of a priority, and puts the job there that waits for this.
 void clinux_task_scout_arrives(clinux_task_scout *scout);

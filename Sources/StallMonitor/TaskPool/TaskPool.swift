@@ -198,7 +198,7 @@ final class TaskPool: Sendable {
   /// False if that cannot be now. A job that has begun before the call returns may have missed it.
   func endTurnAtNextJob(of pulse: Pulse) -> Bool {
     guard entrance.expect(AwaitedJob(pulse: pulse, turn: pulse.word)) else { return false }
-    clinux_task_pool_await_job(true)
+    clinux_task_pool_await_job()
     clinux_barrier_on_all_threads()
     return true
   }

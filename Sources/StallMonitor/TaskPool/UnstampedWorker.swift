@@ -47,11 +47,12 @@ extension UnstampedWorker: HeartbeatSource {
 
   func update() {
     guard pulse.word.phase != .idle else { return }
+    guard isLasting else {
+      forget()
+      return pulse.idle()
+    }
     // A job that a check meets once may be a short one of the runtime's own.
-    if running?.isLasting == true, !runsStampedJob { hasRunJob = true }
-    guard !isLasting else { return }
-    forget()
-    pulse.idle()
+    if running != nil, !runsStampedJob { hasRunJob = true }
   }
 
   private var isLasting: Bool { blocked?.thread.isStillBlocked ?? running?.isLasting ?? false }

@@ -158,7 +158,7 @@ final class StallFollower {
     let latest = MonotonicClock.now() + Self.patienceAtTheEnd
     // An end that only checks notice does not come by itself.
     func mayEnd(_ loop: WatchedLoop) -> Bool {
-      loop.isStalled && loop.subject.work?.hasExactEnd != false && loop.subject.pulse.episodeEnd == nil
+      loop.isStalled && loop.hasExactEnd && loop.subject.pulse.episodeEnd == nil
     }
     while loops.contains(where: mayEnd), MonotonicClock.now() < latest { usleep(500) }
   }

@@ -4,6 +4,9 @@ import StallReport
 /// Keeps the data of each current stall that remains after the process has ended: its record, and
 /// its slot on the recovery page.
 ///
+/// Only of stalls with an exact end (``WatchedLoop/hasExactEnd``): a process that ends between another one's end and the next check would be
+/// said to have ended in that stall.
+///
 /// Belongs to the watchdog's thread.
 final class StallRecords {
   private let origin: Report.Origin
@@ -28,7 +31,7 @@ final class StallRecords {
 
   /// Has the loop note for the agent when the stall is over; before the agent hears of it.
   func begin(_ loop: WatchedLoop) {
-    guard let recovery, let episode = loop.episode, isKept(loop) else { return }
+    guard let recovery, let episode = loop.episode, loop.hasExactEnd else { return }
     let pulse = loop.subject.pulse
     guard let note = loop.subject.records.note else { return recovery.setIncomplete() }
     note.begin(episode.id, turn: episode.turn.raw, since: episode.start + episode.frozen) { pulse.episodeEnd }
@@ -38,7 +41,7 @@ final class StallRecords {
   func keep(_ loop: WatchedLoop, aborting: Bool = false) {
     let pulse = loop.subject.pulse
     if let episode = loop.episode { loop.subject.records.note?.update(since: episode.start + episode.frozen) }
-    guard let recorder, isKept(loop), let record = loop.subject.records.record, let turn = loop.episode?.turn,
+    guard let recorder, loop.hasExactEnd, let record = loop.subject.records.record, let turn = loop.episode?.turn,
       var report = loop.report(.fatal, end: MonotonicClock.now(), origin: origin), pulse.episodeEnd == nil
     else { return }
     report.sequence = publisher.sequence + 1
@@ -46,11 +49,6 @@ final class StallRecords {
     if !sink.writtenDetails.contains(report.stallID) { report.detailFile = nil }
     recorder.keep(report, in: record, turn: turn) { pulse.episodeEnd != nil }
   }
-
-  /// Whether the stall's end is noted as it comes.
-  ///
-  /// Otherwise a process that ends between the end and the next check would be said to have ended in its stall.
-  private func isKept(_ loop: WatchedLoop) -> Bool { loop.subject.work?.hasExactEnd != false && !loop.followsPiece }
 
   /// The stall is over, or is no longer watched; allocates nothing.
   func end(_ loop: WatchedLoop, at time: UInt64) {

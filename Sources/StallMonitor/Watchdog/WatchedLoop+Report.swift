@@ -35,7 +35,7 @@ extension WatchedLoop {
       isTruncated: sample?.isTruncated ?? false, isChildTask: sample?.isChildTask ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     report.task = sample?.task
-    report.isAtLeast = followsPiece
+    report.isAtLeast = !hasExactEnd
     if event == .ended { report.path = episode.tree.heaviestPath }
     report.places = episode.placesToName(of: event, isRunning: isRunning, isNamed: settings.namesFrames)
     report.isNamed = settings.namesFrames

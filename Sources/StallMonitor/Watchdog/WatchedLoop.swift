@@ -63,8 +63,8 @@ final class WatchedLoop {
   /// The stall that is followed; nil if none is.
   var episode: Episode? { stall.episode }
 
-  /// Whether the stall is that of a piece of a turn, whose beginning and end are known only from checks.
-  var followsPiece: Bool { monitor.followsPiece }
+  /// Whether the stall's end is noted as it comes, and not only by the next check: not that of a piece of a turn, for example.
+  var hasExactEnd: Bool { subject.work?.hasExactEnd != false && !monitor.followsPiece }
 
   /// How long a turn may take, in nanoseconds.
   var threshold: UInt64 { monitor.turnThreshold }
