@@ -11,6 +11,9 @@ extern void *swift_task_alloc(size_t size) __attribute__((weak, swiftcall));
 extern void swift_task_dealloc(void *memory) __attribute__((weak, swiftcall));
 extern uint64_t swift_task_getJobTaskId(void *job) __attribute__((weak, swiftcall));
 
+// Task.yield().
+extern void task_yield(void) __asm__("$sScTss5NeverORszABRs_rlE5yieldyyYaFZ") __attribute__((weak));
+
 // What executors run jobs with.
 extern void swift_job_run(void) __attribute__((weak));
 extern void swift_job_run_on_task_executor(void) __attribute__((weak));
@@ -31,6 +34,8 @@ bool clinux_tasks_are_here(void) {
 }
 
 uint64_t clinux_current_task(void) { return (uint64_t)(uintptr_t)swift_task_getCurrent(); }
+
+uint64_t clinux_task_yield(void) { return (uint64_t)(uintptr_t)task_yield; }
 
 uint64_t clinux_task_id(uint64_t task) { return swift_task_getJobTaskId((void *)(uintptr_t)task); }
 

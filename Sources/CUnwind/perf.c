@@ -215,23 +215,24 @@ void cunwind_perf_close(cunwind_perf *perf) {
   perf->descriptor = -1;
 }
 
-int cunwind_word_watch_begin(int32_t thread, uint64_t word) {
+int cunwind_breakpoint_begin(int32_t thread, uint64_t address, enum cunwind_breakpoint kind) {
   if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0) return -1;
   struct perf_event_attr attributes = attributes_of(PERF_TYPE_BREAKPOINT);
-  attributes.bp_type = HW_BREAKPOINT_W;
-  attributes.bp_addr = word;
+  attributes.bp_type = kind == CUNWIND_BREAKPOINT_WRITE ? HW_BREAKPOINT_W : HW_BREAKPOINT_X;
+  attributes.bp_addr = address;
+  // Of an instruction, the kernel wants the size of a word.
   attributes.bp_len = HW_BREAKPOINT_LEN_8;
   attributes.sample_period = 1;
   attributes.exclude_kernel = 1;
   int descriptor = (int)syscall(SYS_perf_event_open, &attributes, thread, -1, -1, PERF_FLAG_FD_CLOEXEC);
   if (descriptor < 0) return -1;
-  // Until the first write.
+  // Until the first hit.
   if (ioctl(descriptor, PERF_EVENT_IOC_REFRESH, 1) == 0) return descriptor;
   close(descriptor);
   return -1;
 }
 
-bool cunwind_word_watch_has_ended(int descriptor) {
+bool cunwind_breakpoint_is_hit(int descriptor) {
   uint64_t count;
   return read(descriptor, &count, sizeof count) != sizeof count || count != 0;
 }

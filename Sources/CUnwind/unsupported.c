@@ -56,11 +56,11 @@ enum cunwind_capture_result cunwind_perf_wait(cunwind_perf *perf, uint64_t timeo
 }
 void cunwind_perf_close(cunwind_perf *perf) { (void)perf; }
 
-int cunwind_word_watch_begin(int32_t thread, uint64_t word) {
-  (void)thread, (void)word;
+int cunwind_breakpoint_begin(int32_t thread, uint64_t address, enum cunwind_breakpoint kind) {
+  (void)thread, (void)address, (void)kind;
   return -1;
 }
-bool cunwind_word_watch_has_ended(int descriptor) {
+bool cunwind_breakpoint_is_hit(int descriptor) {
   (void)descriptor;
   return true;
 }

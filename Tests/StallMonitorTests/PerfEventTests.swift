@@ -22,15 +22,43 @@ struct PerfEventTests {
       let path = "/proc/self/task/\(clinux_gettid())/fd"
       counts.withLock { $0.append(Self.events(at: path)) }
       for _ in 0..<2 {
-        let changes = TaskChanges(of: target, threadPointer: pointer, layout: layout)
+        let change = Breakpoint.change(ofTaskOn: target, threadPointer: pointer, layout: layout)
         counts.withLock { $0.append(Self.events(at: path)) }
-        withExtendedLifetime(changes) {}
+        #expect(change?.isHit == false)
       }
       counts.withLock { $0.append(Self.events(at: path)) }
     }
     pthread_join(thread, nil)
     #expect(counts.withLock { $0 } == [0, 2, 2, 1])
     #expect(Self.events(at: "/proc/self/fd") == outside)
+  }
+
+  /// A task that awaits something else has not yielded.
+  @Test(.enabled(if: cunwind_perf_is_permitted(), "perf events are not permitted"))
+  func yieldsOfATaskAreNoticed() throws {
+    let hits = Mutex<[Bool?]>([])
+    let (go, done) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+    let target = Atomic<Int32>(0)
+    Thread.detachNewThread {
+      target.store(clinux_gettid(), ordering: .releasing)
+      for mayYield in [false, true] {
+        done.signal()
+        go.wait()
+        _ = Task.immediate { await mayYield ? Task.yield() : withUnsafeContinuation { $0.resume() } }
+      }
+      done.signal()
+    }
+    done.wait()
+    let thread = try OwnThreads.startApart(name: "perf-test") {
+      let yield = Breakpoint.yield(on: target.load(ordering: .acquiring))
+      for _ in 0..<2 {
+        go.signal()
+        done.wait()
+        hits.withLock { $0.append(yield?.isHit) }
+      }
+    }
+    pthread_join(thread, nil)
+    #expect(hits.withLock { $0 } == [false, true])
   }
 
   private static func events(at path: String) -> Int {

@@ -124,6 +124,36 @@ struct TaskLayoutTests {
     #expect(other != nil && other?.actor == nil)
   }
 
+  #if compiler(>=6.3)
+  @Test func yieldOfAnotherThreadsTaskIsRead() async {
+    func hasYielded(_ start: (HeldTask) -> Void) async -> Bool? {
+      let held = HeldTask()
+      start(held)
+      return await onPreparedThread {
+        held.waitForArrival()
+        let facts = held.facts.withLock { $0 }
+        let answer = facts.flatMap { TaskLayout.current?.hasYielded(threadPointer: $0.thread) }
+        held.release()
+        return answer
+      }
+    }
+    let yielded = await hasYielded { held in
+      Task.detached {
+        await Task.yield()
+        held.run()
+      }
+    }
+    #expect(yielded == true)
+    let resumed = await hasYielded { held in
+      Task.detached {
+        await withUnsafeContinuation { $0.resume() }
+        held.run()
+      }
+    }
+    #expect(resumed == false)
+  }
+  #endif
+
   @Test func typesOfObjectsAreNamed() async {
     func name(_ object: AnyObject) async -> String? {
       let address = UInt64(UInt(bitPattern: Unmanaged.passUnretained(object).toOpaque()))

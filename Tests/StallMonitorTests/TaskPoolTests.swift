@@ -1,3 +1,4 @@
+import CUnwind
 import Foundation
 import TestSupport
 import Testing
@@ -17,6 +18,8 @@ extension WatchedHosts {
       case before, after
       /// The monitor's has an executor of the process's behind it.
       case around
+      /// The monitor's, in a process that may have no perf events.
+      case withoutPerf = "without-perf"
     }
 
     /// Whether libdispatch names its workers, by which the monitor finds those that run jobs without a stamp.
@@ -206,6 +209,45 @@ extension WatchedHosts {
     func yieldingTasksAreNotReported(hook: Hook) throws {
       let victim = try run("yield-storm", milliseconds: 1500, hook: hook)
       #expect(reports(of: victim).isEmpty)
+    }
+
+    /// While a thread of the pool is idle, most yields do not suspend the task: it stays in one job.
+    @Test(arguments: [
+      ("yields", Hook.monitors), ("yields", .withoutPerf), ("yields", .after), ("yields-on-an-actor", .monitors),
+      ("yields-on-an-actor", .after),
+    ])
+    func taskThatYieldsOftenEnoughIsNotReported(scenario: String, hook: Hook) throws {
+      let victim = try run(scenario, milliseconds: 2000, hook: hook)
+      #expect(victim.status == 0 && reports(of: victim).isEmpty, "\(victim.reports)")
+    }
+
+    @Test(arguments: [Hook.monitors, .withoutPerf])
+    func taskThatBlocksAfterAYieldIsReported(hook: Hook) throws {
+      let victim = try run("blocked-after-a-yield", milliseconds: TestMachine.stall(900), hook: hook)
+      let report = try expectOneStall(victim, in: "work(milliseconds:", cause: "sleep")
+      #expect(report.duration > 700 && report.duration < 2500)
+    }
+
+    /// The time before the last yield does not count, nor that after the next one.
+    @Test(.enabled(if: cunwind_perf_is_permitted(), "perf events are not permitted"))
+    func taskThatComputesBetweenYieldsIsReported() throws {
+      let victim = try run("computing-after-yields", milliseconds: TestMachine.stall(900))
+      let ended = reports(of: victim)
+      #expect(ended.count == 1)
+      let report = try #require(ended.first)
+      #expect(report.isCaused(by: "running"))
+      #expect(report.duration > 700 && report.duration <= Double(TestMachine.stall(900)) + 100, "\(report)")
+      #expect((report["message"] as? String)?.contains("for at least") == true, "\(report)")
+    }
+
+    /// They have no task by which one could be told from the next.
+    @Test func isolatedDeinitsThatFollowEachOtherAreNotOneFunctionsFault() throws {
+      let victim = try run("deinits-on-an-actor")
+      #expect(victim.status == 0)
+      for report in reports(of: victim) {
+        #expect(report["stall", "culprit"] == nil, "\(report)")
+        #expect((report["stall", "capture", "failure"] as? String)?.contains("several jobs") == true, "\(report)")
+      }
     }
 
     /// The runtime's own short jobs do not pass the hook.

@@ -25,7 +25,11 @@ struct UnstampedWorkerTests {
     }
     let worker = UnstampedWorker(
       id: id, pulse: Pulse(semaphore: WakeSemaphore(), fencesItself: false), leastThreshold: 0, isDue: true)
-    worker.beat()
+    // Once the thread is blocked.
+    for _ in 0..<1000 where try filesOfTheThread() == 0 {
+      worker.beat()
+      usleep(1000)
+    }
     #expect(try filesOfTheThread() > 0)
     worker.finish()
     #expect(try filesOfTheThread() == 0)

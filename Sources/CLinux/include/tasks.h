@@ -23,6 +23,9 @@ void *clinux_task_allocate(size_t size);
 /// Frees what was allocated last.
 void clinux_task_free(void *memory);
 
+/// The function `Task.yield()`, or 0 if the process has none.
+uint64_t clinux_task_yield(void);
+
 /// The function of the runtime that runs jobs and begins at most 1 KiB before `address`, or 0.
 uint64_t clinux_job_entry_before(uint64_t address);
 

@@ -38,12 +38,21 @@ enum cunwind_capture_result cunwind_perf_wait(cunwind_perf *perf, uint64_t timeo
 /// Closes the event.
 void cunwind_perf_close(cunwind_perf *perf);
 
-/// Watches whether a thread writes to an aligned word of 8 bytes from now on, by a hardware breakpoint that the first write ends (about 10 us
-/// of the thread's time). The thread notices nothing else; a debugger has one breakpoint less meanwhile.
-/// @return a descriptor to close, or -1 if the kernel or the processor refuses.
-int cunwind_word_watch_begin(int32_t thread, uint64_t word);
+/// What a thread does at the address of a breakpoint.
+enum cunwind_breakpoint {
+  /// It writes to the aligned word of 8 bytes.
+  CUNWIND_BREAKPOINT_WRITE,
+  /// It is about to run the instruction.
+  CUNWIND_BREAKPOINT_RUN,
+};
 
-/// Whether the thread has written to the word since. True also if the kernel does not say.
-bool cunwind_word_watch_has_ended(int descriptor);
+/// Sets a hardware breakpoint, which the first hit ends (about 10 us of the thread's time).
+///
+/// The thread notices nothing else; a debugger has one breakpoint less meanwhile.
+/// @return a descriptor to close, or -1 if the kernel or the processor refuses.
+int cunwind_breakpoint_begin(int32_t thread, uint64_t address, enum cunwind_breakpoint kind);
+
+/// Whether it was hit. True also if the kernel does not say.
+bool cunwind_breakpoint_is_hit(int descriptor);
 
 #endif

@@ -16,6 +16,14 @@ package final class BlockedThread {
     guard isStillBlocked else { return nil }
   }
 
+  /// Nil unless the thread is blocked in a system call.
+  package convenience init?(_ id: Int32) {
+    let probe = ThreadProbe(thread: id)
+    let slices = probe.schedule()?.timeslices
+    guard case .blocked(let call) = probe.activity() else { return nil }
+    self.init(id, call: call, timeslices: slices)
+  }
+
   /// Whether it has not run since.
   package var isStillBlocked: Bool { probe.isStillBlocked(in: call, since: timeslices) }
 }

@@ -8,21 +8,24 @@ import StallReport
 final class RunningJob {
   private let threadPointer: UInt64
   private let layout: TaskLayout
-  private let changes: TaskChanges
+  private let change: Breakpoint
+  private let yield: Breakpoint?
 
   /// Nil if the thread runs no task, or if its next task could not be noticed.
   init?(of thread: Int32) {
     // The watch needs a descriptor, and the service's numbers are the service's. Under a filter no call is tried that it may not know.
     guard OwnThreads.isApart, cunwind_perf_is_permitted(), let layout = TaskLayout.current,
       let pointer = ThreadPointer.of(thread: thread),
-      let changes = TaskChanges(of: thread, threadPointer: pointer, layout: layout),
+      let change = Breakpoint.change(ofTaskOn: thread, threadPointer: pointer, layout: layout),
       layout.runningTask(threadPointer: pointer) != nil
     else { return nil }
-    (threadPointer, self.layout, self.changes) = (pointer, layout, changes)
+    (threadPointer, self.layout) = (pointer, layout)
+    self.change = change
+    yield = Breakpoint.yield(on: thread)
   }
 
   /// Whether the job still runs.
-  var isLasting: Bool { !changes.hasChanged }
+  var isLasting: Bool { !change.isHit && yield?.isHit != true }
 
   /// What a report has of the task; nil if it does not run any more.
   var state: Report.TaskState? { layout.runningTask(threadPointer: threadPointer).map(Report.TaskState.init) }

@@ -13,15 +13,14 @@ final class TaskThread: @unchecked Sendable {  // `place` is C's, whose words ar
   private let publication: LoopPublication
   private let id = clinux_gettid()
   private let threadPointer = UInt64(clinux_thread_pointer())
-  // Of the watchdog. An actor's run is watched for changes of its task once a check has met one.
-  private var changes: TaskChanges?
-  private var hasNoChanges = false
-  private var changeCount: UInt64 = 0
+  // Of the watchdog.
+  private var pieces: JobPieces
 
   init(of pool: TaskPool, at place: UnsafeMutablePointer<clinux_task_thread>) {
     self.pool = pool
     self.place = place
     publication = pool.watch.makePublication()
+    pieces = JobPieces(of: id, threadPointer: threadPointer)
   }
 
   /// Has the thread's jobs stamp the pulse, and the watchdog watch it.
@@ -54,39 +53,18 @@ extension TaskThread: TurnWork {
 
   var hasPieces: Bool { true }
 
-  var part: TurnPart {
-    guard !runsOneTask else { return .whole }
-    guard let task = currentTask else { return .unknown }
-    if hasNoChanges { return piece(of: task) }
-    if changes?.hasChanged != false { watchChanges() }
-    if changes == nil { return piece(of: task) }
-    return .certainPiece(changeCount)
-  }
+  func meet(_ turn: Pulse.Word, isShort: Bool) { pieces.meet(turn, runsOneTask: runsOneTask, isShort: isShort) }
 
-  /// A piece by its task's number: another task may come to lie at the address.
-  private func piece(of task: UInt64) -> TurnPart {
-    .piece(task == 0 ? 0 : UInt64(TaskLayout.current?.runningTaskID(threadPointer: threadPointer) ?? 0))
-  }
+  func rest() { pieces.rest() }
 
-  /// Watches the piece that runs now.
-  private func watchChanges() {
-    changeCount += 1
-    changes = nil
-    if OwnThreads.isApart, let layout = TaskLayout.current {
-      changes = TaskChanges(of: id, threadPointer: threadPointer, layout: layout)
-    }
-    hasNoChanges = changes == nil
-  }
+  var part: TurnPart { pieces.part() }
 
   /// Whether the job is a task, and not an actor that runs what is queued on it.
   private var runsOneTask: Bool { flags & UInt32(CLINUX_TASK_KIND_MASK) == UInt32(CLINUX_TASK_KIND_TASK) }
 
-  /// The address of the task that runs; 0 if none does, and nil if that cannot be known.
-  private var currentTask: UInt64? { TaskLayout.current?.currentTask.read(threadPointer: threadPointer) }
+  func permit(perfEvents: Bool) { pieces.permit(perfEvents: perfEvents) }
 
-  func permit(perfEvents: Bool) { (changes, hasNoChanges) = (nil, !perfEvents) }
-
-  func finish() { (changes, hasNoChanges) = (nil, true) }
+  func finish() { pieces.permit(perfEvents: false) }
 
   var hasWaitingWork: Bool { TaskPool.hasWaitingJobs(of: priority) }
 

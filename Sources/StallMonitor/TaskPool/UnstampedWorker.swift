@@ -13,7 +13,6 @@ final class UnstampedWorker: @unchecked Sendable {  // Used by the watchdog alon
   let pulse: Pulse
   let leastThreshold: UInt64
   private let runsJobs: UInt64
-  private var probe: ThreadProbe?
   /// Whether the watchdog wakes for its beats; otherwise ``WorkerDiscovery`` sends them.
   var isDue: Bool
   /// Whether it has run a job without a stamp.
@@ -31,7 +30,6 @@ final class UnstampedWorker: @unchecked Sendable {  // Used by the watchdog alon
     self.pulse = pulse
     self.leastThreshold = leastThreshold
     runsJobs = clinux_task_run_address()
-    probe = ThreadProbe(thread: id)
   }
 
   /// Ends the watch.
@@ -71,9 +69,8 @@ extension UnstampedWorker: HeartbeatSource {
     // A stamped job may have begun meanwhile.
     if runsStampedJob { return forget() }
     if running != nil { return pulse.turn(.heartbeat) }
-    let (stamp, slices) = (pulse.stamp(), probe?.schedule()?.timeslices)
-    guard case .blocked(let call) = probe?.activity() else { return }
-    blocked = BlockedThread(id, call: call, timeslices: slices).map { ($0, stamp) }
+    let stamp = pulse.stamp()
+    blocked = BlockedThread(id).map { ($0, stamp) }
   }
 }
 
@@ -84,10 +81,7 @@ extension UnstampedWorker: TurnWork {
     if !perfEvents { running = nil }
   }
 
-  func finish() {
-    forget()
-    probe = nil
-  }
+  func finish() { forget() }
 
   var hasExactEnd: Bool { false }
   var hasWaitingWork: Bool { false }

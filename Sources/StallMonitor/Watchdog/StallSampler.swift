@@ -84,7 +84,7 @@ final class StallSampler {
       return .added
     }
     guard name(&sample, moment, chain, of: loop) else { return .unseenRun }
-    if work?.part == .unknown { sample = sample.withoutFunction(.severalJobs) }
+    if work?.part.isSeveral == true { sample = sample.withoutFunction(.severalJobs) }
     loop.add(sample, at: now, callouts: callouts)
     return .added
   }

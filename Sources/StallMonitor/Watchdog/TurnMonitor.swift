@@ -222,21 +222,21 @@ struct TurnMonitor {
   }
 
   private mutating func follow(_ schedule: SampleSchedule, _ reading: Reading) -> Decision {
+    if let end = reading.turnEnd, !seenPart.isPiece { return .ended(at: reading.hasExactEnd ? end : seenAt) }
     // A piece has ended between this check and the last one.
-    if seenPart.isPiece, reading.turnEnd != nil || reading.part != seenPart {
+    if reading.turnEnd != nil || reading.part != seenPart {
       // What comes next counts from when it is met, also if it looks the same.
       seen = Pulse.Word(raw: 0)
+      if reading.part.isPiece { seenPart = reading.part }
       return .ended(at: seenAt)
     }
-    if !reading.hasExactEnd, reading.turnEnd != nil { return .ended(at: seenAt) }
-    if let end = reading.turnEnd { return .ended(at: end) }
     if reading.heartbeat == .over { return .ended(at: reading.now) }
     seenAt = reading.now
     let sample = reading.now >= schedule.nextSample
     let ongoing = reading.now >= schedule.nextOngoing
     if sample || ongoing { return .due(sample: sample, ongoing: ongoing) }
     let next =
-      reading.hasExactEnd
+      reading.hasExactEnd && (seenPart.isPiece || !reading.hasPieces)
       ? nextCheckOfPiece(at: reading.now, since: reading.now) : reading.now + PieceChecks.interval(turnThreshold)
     return .checkAgain(at: min(schedule.nextSample, schedule.nextOngoing, next))
   }
@@ -270,7 +270,7 @@ struct TurnMonitor {
   func hasSeen(_ word: Pulse.Word) -> Bool { word == seen }
 
   /// Whether this part of the turn is the one that was seen by the last check.
-  func isSeen(_ part: TurnPart) -> Bool { !seenPart.isPiece || part == seenPart }
+  func isSeen(_ part: TurnPart) -> Bool { part == seenPart }
 
   /// How long ago the current turn began, or the loop was resumed; 0 if the loop is in no turn.
   func age(_ reading: Reading) -> UInt64 {

@@ -7,7 +7,13 @@ protocol TurnWork: Sendable {
   /// How long the turn may take, in nanoseconds, if that is longer than the threshold.
   var leastThreshold: UInt64 { get }
 
-  /// What runs in the turn now.
+  /// Notes the turn that was found at a check, before ``part``; `isShort` says that it has just begun.
+  func meet(_ turn: Pulse.Word, isShort: Bool)
+
+  /// Notes that the loop is in no turn.
+  func rest()
+
+  /// What runs now of the turn that was met last.
   var part: TurnPart { get }
 
   /// Whether a turn may consist of pieces: then one that is late may have begun long after the turn.
@@ -37,6 +43,8 @@ protocol TurnWork: Sendable {
 extension TurnWork {
   var hasPieces: Bool { false }
   var hasExactEnd: Bool { true }
+  func meet(_ turn: Pulse.Word, isShort: Bool) {}
+  func rest() {}
   func isUnderWay(in stack: Backtrace?) -> Bool { true }
   func permit(perfEvents: Bool) {}
   func finish() {}
@@ -50,16 +58,19 @@ enum TurnPart: Equatable, Sendable {
   case piece(UInt64)
   /// The same, and each change is noticed however short the time between two of them is.
   case certainPiece(UInt64)
-  /// Perhaps several pieces, and it is not known which of them runs.
-  case unknown
+  /// Perhaps several pieces since this was met first, and it is not known which of them runs.
+  case several(UInt64)
 
   /// Whether the piece that runs now may have begun in the middle of the turn.
   var isPiece: Bool {
     switch self {
-    case .piece, .certainPiece: true
-    case .whole, .unknown: false
+    case .piece, .certainPiece, .several: true
+    case .whole: false
     }
   }
+
+  /// Whether nobody knows what of the turn's work took the time.
+  var isSeveral: Bool { if case .several = self { true } else { false } }
 
   /// Whether many checks have to find the same piece before it counts as one.
   var needsConfirmation: Bool { if case .piece = self { true } else { false } }

@@ -97,6 +97,7 @@ final class WatchedLoop {
   /// Reads what the monitor decides by, and looks for another thread that serves the loop.
   private func read(at now: UInt64) -> TurnMonitor.Reading {
     if monitor.isDeferred { return observe(at: now) }
+    meetWork(at: now)
     var isOver: Bool { subject.heartbeat?.isOver == true }
     if monitor.isFollowing {
       var reading = observe(at: now)
@@ -118,6 +119,14 @@ final class WatchedLoop {
       }
     }
     return reading
+  }
+
+  private func meetWork(at now: UInt64) {
+    guard let work = subject.work else { return }
+    let word = subject.pulse.word
+    if word.phase == .idle { return work.rest() }
+    let began = clock.time(of: word, now: now)
+    work.meet(word, isShort: now < began + PieceChecks.interval(subject.limits.threshold))
   }
 
   /// Reads the pulse and the suspension; changes and allocates nothing.

@@ -6,10 +6,10 @@ import VictimC
 // A service whose work is done by tasks of Swift concurrency, as requests are in today's servers. It is judged from outside by its report
 // lines.
 //
-//   TaskVictim SCENARIO [MILLISECONDS] [before | after | around]
+//   TaskVictim SCENARIO [MILLISECONDS] [before | after | around | without-perf]
 //
 // With `before` or `after` it sets a hook of its own for the runtime's jobs, before or after the monitor starts. With `around`, the
-// monitor's hook has an executor of the service's behind it.
+// monitor's hook has an executor of the service's behind it. With `without-perf`, a filter refuses perf events, as container engines do.
 
 @main
 struct TaskVictim {
@@ -18,6 +18,7 @@ struct TaskVictim {
     let milliseconds = arguments.count > 2 ? Int(arguments[2]) ?? 900 : 900
     let hook = arguments.count > 3 ? arguments[3] : ""
     if hook == "before" { victim_take_task_hook() }
+    if hook == "without-perf", !victim_refuse_perf_events() { exit(2) }
     let monitor = try StallMonitor.start()
     if hook == "after" { victim_take_task_hook() }
     if hook == "around" { victim_replace_global_executor() }
@@ -101,6 +102,22 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
   "pieces-on-an-actor": { milliseconds in await takeTurns(milliseconds) },
   "pieces-in-turns": { milliseconds in await passOn(milliseconds) },
   "actor-that-starts-tasks": { milliseconds in await startTasks(milliseconds) },
+  "yields": { milliseconds in await onThePool { await computeAndYield(milliseconds) } },
+  "yields-on-an-actor": { milliseconds in await onThePool { await Counter().computeAndYield(milliseconds) } },
+  "blocked-after-a-yield": { milliseconds in
+    await onThePool {
+      await Task.yield()
+      await work(milliseconds: milliseconds)
+    }
+  },
+  "computing-after-yields": { milliseconds in
+    await onThePool {
+      await computeAndYield(400)
+      await calculate(milliseconds)
+      await computeAndYield(400)
+    }
+  },
+  "deinits-on-an-actor": { milliseconds in await releaseOnAnActor(milliseconds) },
   "yield-storm": { milliseconds in
     await onThePool { await compete(count: 4) { await yield(milliseconds) } }
   },
@@ -231,6 +248,48 @@ actor Counter {
 
   @inline(never)
   func hold(_ milliseconds: Int) { usleep(UInt32(milliseconds) * 1000) }
+}
+
+extension Counter {
+  func computeAndYield(_ milliseconds: Int) async {
+    let end = nanoseconds() + UInt64(milliseconds) * 1_000_000
+    while nanoseconds() < end {
+      count += compute(milliseconds: 10) > 0 ? 1 : 0
+      await Task.yield()
+    }
+  }
+}
+
+@inline(never)
+func computeAndYield(_ milliseconds: Int) async {
+  let end = nanoseconds() + UInt64(milliseconds) * 1_000_000
+  var count = 0
+  while nanoseconds() < end {
+    count += compute(milliseconds: 10)
+    await Task.yield()
+  }
+  say("counted=\(count)")
+}
+
+/// Many that are released while the actor is busy: it runs their deinits one after the other.
+func releaseOnAnActor(_ milliseconds: Int) async {
+  await onThePool {
+    async let held: Void = Releaser.shared.hold(60)
+    usleep(20_000)
+    for _ in 0..<milliseconds / 3 { _ = Released() }
+    await held
+    await Releaser.shared.hold(1)
+  }
+}
+
+@globalActor actor Releaser {
+  static let shared = Releaser()
+  func hold(_ milliseconds: Int) { usleep(UInt32(milliseconds) * 1000) }
+}
+
+@Releaser final class Released {
+  isolated deinit { _ = compute(milliseconds: 3) }
+  nonisolated init() {}
 }
 
 /// Has an actor run many short jobs in one run, since all of them are queued on it while it works; and perhaps one that is long.

@@ -25,4 +25,6 @@ static bool refuse(unsigned number) {
 
 bool victim_refuse_own_tables(void) { return refuse(SYS_close_range); }
 
+bool victim_refuse_perf_events(void) { return refuse(SYS_perf_event_open); }
+
 bool victim_refuse_timers(void) { return refuse(SYS_timer_create); }

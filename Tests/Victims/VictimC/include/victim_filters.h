@@ -7,6 +7,9 @@
 /// Makes close_range(2) fail with EPERM in this process, so that no thread can have a descriptor table of its own.
 bool victim_refuse_own_tables(void);
 
+/// Makes perf_event_open(2) fail with EPERM in this process.
+bool victim_refuse_perf_events(void);
+
 /// Makes timer_create(2) fail with EPERM in this process.
 bool victim_refuse_timers(void);
 
