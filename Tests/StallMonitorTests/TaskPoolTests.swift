@@ -247,6 +247,7 @@ extension WatchedHosts {
       for report in reports(of: victim) {
         #expect(report["stall", "culprit"] == nil, "\(report)")
         #expect((report["stall", "capture", "failure"] as? String)?.contains("several jobs") == true, "\(report)")
+        #expect((report["message"] as? String)?.hasPrefix("an actor blocked its thread for at least ") == true)
       }
     }
 

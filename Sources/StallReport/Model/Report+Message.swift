@@ -33,6 +33,8 @@ extension Report {
   /// The subject of the sentence, and its verb.
   private var actor: (subject: String, verb: StallVerb) {
     if verdict.cause == .stopped { return ("the whole process", .stopped) }
+    // Nobody knows which of its jobs, or whether it was one.
+    if isOfTask, captureFailure == .severalJobs { return ("an actor", .blockedItsThread) }
     if isOfTask { return (task?.name.map { "task \"\($0.limited(to: 100))\"" } ?? "a task", .blockedItsThread) }
     let noun = loop.kind.noun
     // A heartbeat measures how long the queue or the pool did not respond.
