@@ -18,6 +18,8 @@ struct JobPieces {
   private var yield: Breakpoint?
   // The piece that runs; nil while the job is one.
   private var piece: UInt64?
+  // Whether the task has yielded and could do so again unnoticed.
+  private var yieldsUnnoticed = false
   // The call in which the thread waits, where nothing else distinguishes pieces.
   private var call: (number: UInt64, thread: BlockedThread)?
   // No two pieces have the same number.
@@ -45,6 +47,7 @@ struct JobPieces {
       setBreakpoints(layout)
       piece = next()
     }
+    if yield == nil, runsOneTask, layout.hasYielded(threadPointer: threadPointer) { yieldsUnnoticed = true }
     if isInDoubt(layout), call?.thread.isStillBlocked != true {
       let number = next()
       call = BlockedThread(thread).map { (number, $0) }
@@ -53,7 +56,8 @@ struct JobPieces {
 
   /// Notes that the thread runs no job.
   mutating func rest() {
-    (change, yield, call, piece, isWatched) = (nil, nil, nil, nil, false)
+    (change, yield, call, piece) = (nil, nil, nil, nil)
+    (isWatched, yieldsUnnoticed) = (false, false)
     job = Pulse.Word(raw: 0)
   }
 
@@ -86,7 +90,7 @@ struct JobPieces {
   /// Whether pieces may follow each other unnoticed: isolated deinits, which have no task, and yields without a breakpoint.
   private func isInDoubt(_ layout: TaskLayout) -> Bool {
     if !runsOneTask, layout.currentTask.read(threadPointer: threadPointer) == 0 { return true }
-    return yield == nil && layout.hasYielded(threadPointer: threadPointer)
+    return yieldsUnnoticed || yield == nil && layout.hasYielded(threadPointer: threadPointer)
   }
 
   private mutating func setBreakpoints(_ layout: TaskLayout) {
