@@ -158,14 +158,14 @@ final class TaskPool: Sendable {
   }
 
   /// How the watch of a job that the hook does not see differs.
-  static let limitsWithoutHook: String = {
+  static var limitsWithoutHook: String {
     #if compiler(>=6.3)
     "blocked tasks are found after one to two thresholds, and tasks that run on CPU only where perf events are permitted"
     #else
     // libdispatch does not name its threads.
     "single tasks are not watched"
     #endif
-  }()
+  }
 
   /// Ends the watch; jobs that run are let finish.
   func end() {
