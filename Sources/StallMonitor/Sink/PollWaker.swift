@@ -1,3 +1,4 @@
+import CLinux
 import DescriptorIO
 import PlatformLibc
 import StallCapture
@@ -81,6 +82,8 @@ final class PollWaker: Sendable {
     var milliseconds: Int32 = -1
     if let deadline { milliseconds = deadline > now ? Int32(clamping: (deadline - now + 999_999) / 1_000_000) : 0 }
     var entries = [pollfd(fd: descriptor ?? -1, events: Int16(POLLIN), revents: 0), entry]
+    clinux_fork_monitor_thread_rests()
+    defer { clinux_fork_monitor_thread_works() }
     if !isWoken { _ = poll(&entries, 2, milliseconds) }
   }
 }

@@ -25,6 +25,8 @@ package final class WakeSemaphore: Sendable {
 
   /// Waits for a post.
   func wait() {
+    clinux_fork_monitor_thread_rests()
+    defer { clinux_fork_monitor_thread_works() }
     while sem_wait(semaphore) != 0 && errno == EINTR {}
   }
 
@@ -41,6 +43,8 @@ package final class WakeSemaphore: Sendable {
   /// True if it was posted.
   func wait(until deadline: UInt64) -> Bool {
     var time = timespec(tv_sec: Int(deadline / 1_000_000_000), tv_nsec: Int(deadline % 1_000_000_000))
+    clinux_fork_monitor_thread_rests()
+    defer { clinux_fork_monitor_thread_works() }
     while true {
       if clinux_semaphore_wait_until(semaphore, &time) == 0 { return true }
       if errno != EINTR { return false }

@@ -38,6 +38,8 @@ extension OwnThreads {
     let code = clinux_thread_create(
       &handle, 0,
       { argument in
+        clinux_fork_monitor_thread_begins()
+        defer { clinux_fork_monitor_thread_rests() }
         let work = Unmanaged<Work>.fromOpaque(argument!).takeRetainedValue()
         clinux_inherit_descriptor_table(work.table)
         AvailableMemory.wait()

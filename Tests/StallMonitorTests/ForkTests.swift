@@ -1,0 +1,39 @@
+import CLinux
+import Foundation
+import Synchronization
+import Testing
+import VictimC
+
+@testable import StallCapture
+@testable import StallMonitor
+
+/// What a fork finds of the monitor's threads.
+struct ForkTests {
+  /// A thread that works may hold a lock of Swift's runtime, which the child would keep for ever. Some forks may not wait long enough, on a
+  /// busy machine.
+  @Test func forkWaitsForTheMonitorsThreads() throws {
+    let isOver = Atomic<Bool>(false)
+    let works = Atomic<Int32>(0)
+    let rest = WakeSemaphore()
+    let thread = try OwnThreads.start(name: "fork-test") {
+      while !isOver.load(ordering: .relaxed) {
+        works.store(1, ordering: .relaxed)
+        let end = MonotonicClock.now() + 300_000
+        while MonotonicClock.now() < end {}
+        works.store(0, ordering: .relaxed)
+        _ = rest.wait(until: MonotonicClock.now() + 100_000)
+      }
+    }
+    var met = 0
+    for _ in 0..<40 {
+      let child = victim_fork()
+      if child == 0 { _exit(works.load(ordering: .relaxed)) }
+      var status: Int32 = 0
+      waitpid(child, &status, 0)
+      met += status == 0 ? 0 : 1
+    }
+    isOver.store(true, ordering: .relaxed)
+    clinux_thread_join(thread)
+    #expect(met < 8, "\(met) of 40 children began while the thread worked")
+  }
+}
