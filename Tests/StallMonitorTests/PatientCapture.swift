@@ -12,6 +12,14 @@ enum TestMachine {
   /// `scripts/test-aarch64` sets the variable.
   static let isEmulated = getenv("TEST_MACHINE").map { String(cString: $0) } == "emulated"
 
+  /// Whether Swift's own libraries have symbol tables, with the names of what they do not export: those of Debian's package have none.
+  static let namesSwiftsLibraries: Bool = {
+    var file = Dl_info()
+    guard dladdr(dlsym(nil, "dispatch_async_f"), &file) != 0, let path = file.dli_fname else { return false }
+    let names = try? Program.run("/usr/bin/nm", [String(cString: path)]).output
+    return names?.contains(" _dispatch_worker_thread\n") == true
+  }()
+
   /// The length of a stall that takes `milliseconds` on a real processor: on an emulated one, time for names and several samples.
   static func stall(_ milliseconds: Int) -> Int { isEmulated ? max(4 * milliseconds, 4000) : milliseconds }
 
