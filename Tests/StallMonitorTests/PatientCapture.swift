@@ -1,4 +1,4 @@
-import Glibc
+import Foundation
 import StallReport
 import TestSupport
 
@@ -14,9 +14,9 @@ enum TestMachine {
 
   /// Whether Swift's own libraries have symbol tables, with the names of what they do not export: those of Debian's package have none.
   static let namesSwiftsLibraries: Bool = {
-    var file = Dl_info()
-    guard dladdr(dlsym(nil, "dispatch_async_f"), &file) != 0, let path = file.dli_fname else { return false }
-    let names = try? Program.run("/usr/bin/nm", [String(cString: path)]).output
+    let maps = (try? String(contentsOfFile: "/proc/self/maps", encoding: .utf8)) ?? ""
+    guard let map = maps.split(separator: "\n").first(where: { $0.hasSuffix("/libdispatch.so") }) else { return false }
+    let names = try? Program.run("/usr/bin/nm", [String(map.drop { $0 != "/" })]).output
     return names?.contains(" _dispatch_worker_thread\n") == true
   }()
 

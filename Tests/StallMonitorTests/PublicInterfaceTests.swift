@@ -36,7 +36,15 @@ import Testing
   ]
 
   /// As the compiler calls this machine: Debian's has another name for it than swift.org's.
-  private static let target = BuiltProducts.folder.resolvingSymlinksInPath().deletingLastPathComponent().lastPathComponent
+  private static let target: String = {
+    struct Information: Decodable {
+      struct Target: Decodable { var unversionedTriple: String }
+      var target: Target
+    }
+    let said = try? Program.run("/usr/bin/env", ["swiftc", "-print-target-info"]).data
+    let information = said.flatMap { try? JSONDecoder().decode(Information.self, from: $0) }
+    return information?.target.unversionedTriple ?? "unknown"
+  }()
 
   /// The public declarations of a built module, each with its type.
   private func declarations(in products: URL) throws -> Set<String> {
