@@ -14,7 +14,9 @@ enum TestMachine {
 
   /// Whether Swift's own libraries have symbol tables, with the names of what they do not export: those of Debian's package have none.
   static let namesSwiftsLibraries: Bool = {
-    let maps = (try? String(contentsOfFile: "/proc/self/maps", encoding: .utf8)) ?? ""
+    // `String(contentsOfFile:)` has the first page of it alone.
+    let file = FileHandle(forReadingAtPath: "/proc/self/maps")
+    let maps = (try? file?.readToEnd()).map { String(decoding: $0, as: UTF8.self) } ?? ""
     guard let map = maps.split(separator: "\n").first(where: { $0.hasSuffix("/libdispatch.so") }) else { return false }
     let names = try? Program.run("/usr/bin/nm", [String(map.drop { $0 != "/" })]).output
     return names?.contains(" _dispatch_worker_thread\n") == true
