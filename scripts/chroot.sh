@@ -48,8 +48,9 @@ in_chroot() {
   swift=$(dirname "$(dirname "$(dirname "$(readlink -f "$(command -v "${SWIFT:-swift}")")")")")
   # The command is not the first process of its namespace: that one ignores most signals.
   root=$root checkout=$chroot_checkout swift=$swift unshare --mount --propagation private --pid --fork --kill-child bash -c '
+    # A mount of its own, as tests make namespaces in it. That hides what lies below it until now.
     mkdir -p "$root$checkout" "$root$swift"
-    mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" &&
+    mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" &&
       mount --bind "$checkout" "$root$checkout" && mount --bind "$swift" "$root$swift" || exit 1
     chroot "$root" /usr/bin/env -i -C "$checkout" HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin:"$swift/usr/bin" LANG=C.UTF-8 "$@"
     exit $?' _ "$@"

@@ -24,8 +24,8 @@ extension WatchedHosts {
     /// processor.
     enum Manner: String, Sendable { case blocked, called, area, running }
 
-    /// The emulated machine's libraries of Swift have no symbol table, which has the names of continuations.
-    private static let nameOfWithValue = TestMachine.isEmulated ? "?" : "withValue"
+    /// A symbol table has the names of continuations.
+    private static let nameOfWithValue = TestMachine.namesSwiftsLibraries ? "withValue" : "?"
 
     static let expectations = [
       Expectation(
@@ -87,10 +87,9 @@ extension WatchedHosts {
     func framesAboveAnArea(build: Victim.Build) throws {
       let shown = try run("plain", .area, build)
       let frames = shown.text.split(separator: "\n").filter { $0.hasPrefix("frame ") }
-      // The emulated machine's libdispatch has no symbol table, which has the names of its own functions.
       let wanted =
         ["keepThreadInArea<", "callKeeper(", "swift_job_run"]
-        + (TestMachine.isEmulated ? [] : ["_dispatch_worker_thread"])
+        + (TestMachine.namesSwiftsLibraries ? ["_dispatch_worker_thread"] : [])
       var rest = frames[...]
       for name in wanted {
         let index = try #require(rest.firstIndex { $0.contains(name) }, "\(name) is missing: \(shown.text)")

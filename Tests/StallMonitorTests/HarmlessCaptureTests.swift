@@ -86,10 +86,21 @@ extension CapturesInThisProcess {
       #expect(taken > 1400, "\(taken) of 1500")
     }
 
+    private static let repeatsCalls: Bool = {
+      #if arch(x86_64)
+      true
+      #else
+      false
+      #endif
+    }()
+
     /// A thread that blocks the signal after the timer was armed, and then waits with a mask that
     /// admits it: the wait continues.
-    @Test func pendingSignalThatAWaitAdmitsIsNotNoticed() async {
+    @Test(.enabled(if: repeatsCalls, "the call cannot be repeated on aarch64, where its first argument is lost"))
+    func pendingSignalThatAWaitAdmitsIsNotNoticed() async {
       await #expect(processExitsWith: .success) {
+        // It learns how the C library makes system calls, without which none of glibc 2.41 is repeated.
+        #expect(cunwind_load() == nil)
         let signal = cunwind_timer_signal(0)
         #expect(signal > 0)
         let start = MonotonicClock.now()

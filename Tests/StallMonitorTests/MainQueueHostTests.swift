@@ -104,7 +104,10 @@ extension WatchedHosts {
       #expect(ended["stall", "capture", "failure"] as? String == "no thread serves the loop")
       let started = try #require(victim.reports("stall.started").first)
       let others = started["threads"] as? [[String: Any]] ?? []
-      #expect(others.contains { ($0["state"] as? String)?.hasPrefix("clock_nanosleep") == true })
+      // The pool's threads are known by a function that libdispatch does not export.
+      #expect(
+        !TestMachine.namesSwiftsLibraries
+          || others.contains { ($0["state"] as? String)?.hasPrefix("clock_nanosleep") == true })
     }
 
     @Test(arguments: [("DispatchMainVictim", "busy"), ("DispatchMainVictim", "saturated"), ("AsyncMainVictim", "busy")])
@@ -179,7 +182,8 @@ extension WatchedHosts {
       #expect(ended.stack.isEmpty && ended["thread"] == nil)
       #expect(ended.duration > 250 && ended.duration < 2500)
       let threads = ended["threads"] as? [[String: Any]] ?? []
-      #expect(threads.count == ProcessInfo.processInfo.activeProcessorCount)
+      // They are known by a function that libdispatch does not export.
+      #expect(threads.count == (TestMachine.namesSwiftsLibraries ? ProcessInfo.processInfo.activeProcessorCount : 0))
       for thread in threads {
         let stack = thread["stack"] as? [[String: Any]] ?? []
         #expect(stack.contains { ($0["symbol"] as? String)?.contains("blockAThreadOfThePool") == true })

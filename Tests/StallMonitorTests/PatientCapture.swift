@@ -1,4 +1,4 @@
-import Glibc
+import Foundation
 import StallReport
 import TestSupport
 
@@ -11,6 +11,16 @@ enum TestMachine {
   ///
   /// `scripts/test-aarch64` sets the variable.
   static let isEmulated = getenv("TEST_MACHINE").map { String(cString: $0) } == "emulated"
+
+  /// Whether Swift's own libraries have symbol tables, with the names of what they do not export: those of Debian's package have none.
+  static let namesSwiftsLibraries: Bool = {
+    // `String(contentsOfFile:)` has the first page of it alone.
+    let file = FileHandle(forReadingAtPath: "/proc/self/maps")
+    let maps = (try? file?.readToEnd()).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    guard let map = maps.split(separator: "\n").first(where: { $0.hasSuffix("/libdispatch.so") }) else { return false }
+    let names = try? Program.run("/usr/bin/nm", [String(map.drop { $0 != "/" })]).output
+    return names?.contains(" _dispatch_worker_thread\n") == true
+  }()
 
   /// The length of a stall that takes `milliseconds` on a real processor: on an emulated one, time for names and several samples.
   static func stall(_ milliseconds: Int) -> Int { isEmulated ? max(4 * milliseconds, 4000) : milliseconds }

@@ -35,6 +35,17 @@ import Testing
     "Swift.CustomStringConvertible",
   ]
 
+  /// As the compiler calls this machine: Debian's has another name for it than swift.org's.
+  private static let target: String = {
+    struct Information: Decodable {
+      struct Target: Decodable { var unversionedTriple: String }
+      var target: Target
+    }
+    let said = try? Program.run("/usr/bin/env", ["swiftc", "-print-target-info"]).data
+    let information = said.flatMap { try? JSONDecoder().decode(Information.self, from: $0) }
+    return information?.target.unversionedTriple ?? "unknown"
+  }()
+
   /// The public declarations of a built module, each with its type.
   private func declarations(in products: URL) throws -> Set<String> {
     let scratch = try ScratchDirectory()
@@ -42,7 +53,7 @@ import Testing
       "/usr/bin/env",
       [
         "swift", "symbolgraph-extract", "-module-name", "StallMonitor", "-I", products.appending(path: "Modules").path,
-        "-target", "x86_64-unknown-linux-gnu", "-minimum-access-level", "public", "-skip-synthesized-members",
+        "-target", Self.target, "-minimum-access-level", "public", "-skip-synthesized-members",
         "-output-dir", scratch.path,
       ] + BuiltProducts.modulesInC(of: products))
     try #require(extract.status == 0, "\(extract.errors)")

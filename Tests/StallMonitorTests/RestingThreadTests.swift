@@ -6,15 +6,20 @@ import Testing
 
 /// When a loop is asked by a beat, with what the kernel says handed in.
 struct RestingThreadTests {
+  #if arch(x86_64)
+  private static let (epollPwait, clockNanosleep): (Int64, Int64) = (281, 230)
+  #else
+  private static let (epollPwait, clockNanosleep): (Int64, Int64) = (22, 115)
+  #endif
   private static let waiting = ThreadProbe.Activity.blocked(
     ThreadProbe.BlockedCall(
-      number: 232, arguments: (7, 0x7f00, 64, UInt64.max, 0, 0), stackPointer: 0x7ff0, programCounter: 0x1000))
+      number: epollPwait, arguments: (7, 0x7f00, 64, UInt64.max, 0, 0), stackPointer: 0x7ff0, programCounter: 0x1000))
   // In the same call for another descriptor: a handler's own wait.
   private static let elsewhere = ThreadProbe.Activity.blocked(
     ThreadProbe.BlockedCall(
-      number: 232, arguments: (9, 0x7f00, 64, UInt64.max, 0, 0), stackPointer: 0x7f00, programCounter: 0x1000))
+      number: epollPwait, arguments: (9, 0x7f00, 64, UInt64.max, 0, 0), stackPointer: 0x7f00, programCounter: 0x1000))
   private static let sleeping = ThreadProbe.Activity.blocked(
-    ThreadProbe.BlockedCall(number: 230, stackPointer: 0x7f00, programCounter: 0x2000))
+    ThreadProbe.BlockedCall(number: clockNanosleep, stackPointer: 0x7f00, programCounter: 0x2000))
 
   private func findings(_ looks: [(UInt64, ThreadProbe.Activity)]) -> [RestingThread.Finding] {
     var thread = RestingThread(id: getpid())

@@ -43,7 +43,7 @@ extension WatchedHosts {
         #expect(file.hasSuffix("/" + known.file))
         let line = frame["line"] as? Int
         // A computation may be met at one of the compiler's own instructions, which have none.
-        #expect(line != nil || known.scenario == "compute")
+        #expect(line != nil || known.cause == "running")
         if let line, let marker = known.marker {
           let source = try String(contentsOf: URL(fileURLWithPath: file), encoding: .utf8).split(
             separator: "\n", omittingEmptySubsequences: false)

@@ -90,7 +90,7 @@ final class SymbolFixtures: Sendable {
     }
     let input = addresses.map { "0x" + String($0, radix: 16) }.joined(separator: "\n") + "\n"
     // An older one on PATH (Debian's) may not know this toolchain's DWARF: take the compiler's neighbour.
-    let compiler = URL(fileURLWithPath: try run(["which", "swiftc"]).trimmingCharacters(in: .newlines))
+    let compiler = URL(fileURLWithPath: try run(["sh", "-c", "command -v swiftc"]).trimmingCharacters(in: .newlines))
     let beside = compiler.deletingLastPathComponent().appendingPathComponent("llvm-symbolizer").path
     let judge = FileManager.default.isExecutableFile(atPath: beside) ? beside : "llvm-symbolizer"
     return try run([judge, "--output-style=JSON", "--no-demangle", "-e", file], input: input)

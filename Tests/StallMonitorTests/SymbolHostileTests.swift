@@ -127,7 +127,8 @@ import Testing
   /// A line program that claims four bytes more than its section has, which lies in the heap once it is unpacked.
   ///
   /// The address sanitizer notices what a test cannot.
-  @Test func nothingIsReadBeyondAnUnpackedSection() throws {
+  @Test(.disabled(if: TestMachine.isEmulated, "the emulated machine's image has no address sanitizer"))
+  func nothingIsReadBeyondAnUnpackedSection() throws {
     let file = try fixtures.clang(SymbolizerTests.cSource, ["-g", "-gdwarf-5", "-gz=none"])
     // The length, version 5, the sizes of an address and of a selector, the header's length, five
     // bytes (the last is the number of opcodes), and 255 pairs that say what a directory's entry
@@ -168,7 +169,11 @@ import Testing
       let names = (0..<UInt64(0x4000)).flatMap { address in
         symbolizer.symbolize(module: module, address: address, deadline: SymbolClock.generous()).frames
       }
+      #if arch(x86_64)  // What the seeds are programs for.
       #expect(names.contains { $0.symbol != nil }, "\(seed.lastPathComponent)")
+      #else
+      #expect(names.isEmpty)
+      #endif
     }
   }
 

@@ -59,7 +59,7 @@ import Testing
     #expect(eventually { FileManager.default.fileExists(atPath: path) })
     var versions: Set<String> = []
     var parts: [Int] = []
-    let deadline = ContinuousClock.now + .seconds(60)
+    let deadline = ContinuousClock.now + .seconds(120)
     // As fast as it goes, so that a moment without the whole file is met.
     while versions.count < 100, ContinuousClock.now < deadline {
       try driver.perform { $0.metrics.linesIngested() }

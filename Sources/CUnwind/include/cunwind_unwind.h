@@ -14,6 +14,14 @@
 /// what that one did. @return NULL, or why it cannot be opened (a constant string).
 const char *cunwind_load(void);
 
+#if defined(__x86_64__)
+/// Whether a system call that ends at `counter` is made by the function of glibc 2.41 or later that is given the number of any cancellable
+/// call, after a successful `cunwind_load`.
+/// @param returns_to becomes what lies at the stack pointer then.
+/// @param number_offset becomes how far above the stack pointer the number lies.
+bool cunwind_is_cancellable_call(uint64_t counter, uint64_t *returns_to, uint64_t *number_offset);
+#endif
+
 enum cunwind_end {
   /// The outermost frame was reached: the unwind information says that there is no caller, or the
   /// return address is 0 and no frame was a guess.

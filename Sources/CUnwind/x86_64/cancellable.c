@@ -62,6 +62,13 @@ void cunwind_arch_learn_cancellable(void) {
   cunwind_cancellable = learnt;
 }
 
+bool cunwind_is_cancellable_call(uint64_t counter, uint64_t *returns_to, uint64_t *number_offset) {
+  if (counter == 0 || counter != cunwind_cancellable.inner_call_end) return false;
+  *returns_to = cunwind_cancellable.inner_returns_to;
+  *number_offset = cunwind_cancellable.number_offset;
+  return true;
+}
+
 size_t cunwind_arch_count_cancellable(cunwind_unwinder *u, cunwind_frame *frames, size_t count) {
   const struct cunwind_cancellable *known = &cunwind_cancellable;
   size_t left_out = 0;

@@ -17,7 +17,8 @@ extension TurnStamper {
   func isInUnseenRun(_ stack: [StackFrame]) -> Bool {
     // On a worker that serves the main queue such a run is the queue's own delay.
     guard kind != .mainQueue else { return false }
-    // `__CFRunLoopRun`, once for each run (CFRunLoop.c).
-    return stack.count { $0.symbol == "__CFRunLoopRun" } > knownFoundationRuns
+    // Once for each run (CFRunLoop.c). The inner one is not exported: a stripped library, as Debian's is, shows the outer one.
+    let runs = stack.count { $0.symbol == "__CFRunLoopRun" }
+    return (runs > 0 ? runs : stack.count { $0.symbol == "CFRunLoopRunSpecific" }) > knownFoundationRuns
   }
 }

@@ -34,6 +34,8 @@ final class LineBlocks: Sendable {
     var rest: [UInt8] = []
     /// In the midst of a line that is too long.
     var isInLongLine = false
+    /// Why the file ends before its end.
+    var problem: String?
     /// The file's failure has been noted.
     var hasFailed = false
     var failures: [Failure] = []
@@ -83,6 +85,7 @@ final class LineBlocks: Sendable {
       state.handle = handle
       state.line = 1
       state.isInLongLine = false
+      state.problem = nil
       state.hasFailed = false
       state.rest = []
       state.opened += 1
@@ -98,6 +101,8 @@ final class LineBlocks: Sendable {
       _ = UnsafeMutableBufferPointer(rebasing: buffer[..<state.rest.count]).update(from: state.rest)
       let held = state.rest.count
       let count = Int(gzread(state.handle, base + held, UInt32(buffer.count - held)))
+      // Since version 1.3.2, libz forgets with the next read that a file was cut.
+      if state.problem == nil { state.problem = problem(of: state.handle) }
       if count <= 0 {
         noteFailure(&state)
         state.rest = []
@@ -135,16 +140,22 @@ final class LineBlocks: Sendable {
     return block
   }
 
+  /// Why a file could not be read to its end; nil if libz has met nothing yet.
+  private func problem(of handle: gzFile?) -> String? {
+    var number: Int32 = 0
+    let text = gzerror(handle, &number)
+    guard number != Z_OK, number != Z_STREAM_END else { return nil }
+    if number == Z_ERRNO { return String(cString: strerror(errno)) }
+    // libz names the file by its descriptor.
+    let words = text.map { String(cString: $0) }?.replacing(#/^<fd:\d+>: /#, with: "") ?? ""
+    return words.isEmpty ? "damaged" : words
+  }
+
   /// What was unpacked before an error has been given; a file that gzip did not finish is such a one.
   private func noteFailure(_ state: inout State) {
-    var number: Int32 = 0
-    let text = gzerror(state.handle, &number)
-    guard number != Z_OK, number != Z_STREAM_END, !state.hasFailed else { return }
+    guard let problem = state.problem, !state.hasFailed else { return }
     state.hasFailed = true
-    // libz names the file by its descriptor.
-    let words = text.map { String(cString: $0) } ?? ""
-    let reason = number == Z_ERRNO ? String(cString: strerror(errno)) : words.replacing(#/^<fd:\d+>: /#, with: "")
-    let from = "read up to line \(state.line): "
-    state.failures.append(Failure(file: files[state.next - 1], reason: from + (reason.isEmpty ? "damaged" : reason)))
+    state.failures.append(
+      Failure(file: files[state.next - 1], reason: "read up to line \(state.line): \(problem)"))
   }
 }
