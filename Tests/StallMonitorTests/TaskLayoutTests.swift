@@ -70,17 +70,25 @@ struct TaskLayoutTests {
     #expect(seen.word2 == 0)
   }
 
-  /// What is read of a task on another thread, and what the task itself knows.
-  private func running(_ start: (HeldTask) -> Void) async -> (read: RunningTask?, id: UInt64?) {
+  /// What `read` finds on a prepared thread while a task, which `start` begins, keeps its thread.
+  private func whileHeld<Value: Sendable>(
+    _ start: (HeldTask) -> Void, read: @escaping @Sendable (HeldTask.Facts?) -> Value
+  ) async -> Value {
     let held = HeldTask()
     start(held)
     return await onPreparedThread {
       held.waitForArrival()
-      let facts = held.facts.withLock { $0 }
-      let read = facts.flatMap { TaskLayout.current?.runningTask(threadPointer: $0.thread) }
-      let id = facts.map { clinux_task_id($0.task) }
+      let value = read(held.facts.withLock { $0 })
       held.release()
-      return (read, id)
+      return value
+    }
+  }
+
+  /// What is read of a task on another thread, and what the task itself knows.
+  private func running(_ start: (HeldTask) -> Void) async -> (read: RunningTask?, id: UInt64?) {
+    await whileHeld(start) { facts in
+      let read = facts.flatMap { TaskLayout.current?.runningTask(threadPointer: $0.thread) }
+      return (read, facts.map { clinux_task_id($0.task) })
     }
   }
 
@@ -127,14 +135,8 @@ struct TaskLayoutTests {
   #if compiler(>=6.3)
   @Test func yieldOfAnotherThreadsTaskIsRead() async {
     func hasYielded(_ start: (HeldTask) -> Void) async -> Bool? {
-      let held = HeldTask()
-      start(held)
-      return await onPreparedThread {
-        held.waitForArrival()
-        let facts = held.facts.withLock { $0 }
-        let answer = facts.flatMap { TaskLayout.current?.hasYielded(threadPointer: $0.thread) }
-        held.release()
-        return answer
+      await whileHeld(start) { facts in
+        facts.flatMap { TaskLayout.current?.hasYielded(threadPointer: $0.thread) }
       }
     }
     let yielded = await hasYielded { held in
