@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -148,6 +149,13 @@ csymbols_module *csymbols_open_image(const void *base, size_t length, const char
   return module;
 }
 
+// Whether each page of an area is mapped; `start` begins one.
+static bool is_mapped(const void *start, size_t length) {
+  unsigned char pages[16];
+  size_t size = (size_t)sysconf(_SC_PAGESIZE);
+  return length <= size * sizeof pages && mincore((void *)start, length, pages) == 0;
+}
+
 const void *csymbols_vdso(size_t *length) {
   const Elf64_Ehdr *header = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
   *length = 0;
@@ -155,10 +163,12 @@ const void *csymbols_vdso(size_t *length) {
   const Elf64_Phdr *segments = (const Elf64_Phdr *)((const char *)header + header->e_phoff);
   for (size_t i = 0; i < header->e_phnum && i < 16; i++) {
     if (segments[i].p_type != PT_LOAD) continue;
-    // The kernel maps whole pages, and the section headers lie behind the segment, in its last page.
-    size_t end = (size_t)(segments[i].p_offset + segments[i].p_filesz + 4095) & ~(size_t)4095;
+    size_t end = (size_t)(segments[i].p_offset + segments[i].p_filesz);
     if (end > *length) *length = end;
   }
+  // The kernel maps the whole file: the section headers lie behind the segment, often in another page.
+  size_t end = (size_t)header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+  if (*length != 0 && end > *length && is_mapped(header, end)) *length = end;
   return *length != 0 ? header : NULL;
 }
 

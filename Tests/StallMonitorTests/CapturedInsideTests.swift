@@ -34,6 +34,7 @@ extension CapturesInThisProcess {
       var whole = 0
       var truncated = 0
       var approximate = 0
+      var approximateOfRunning = 0
       /// A call through a null pointer is in it, and who has called.
       var called = 0
       /// Its outermost frame is not the thread's.
@@ -73,6 +74,7 @@ extension CapturesInThisProcess {
           let reaches = backtrace.frames.suffix(3).contains { $0.address == outermost }
           if backtrace.isTruncated { truncated += 1 }
           if backtrace.isApproximate { approximate += 1 }
+          if backtrace.isApproximate, moment.activity == .running { approximateOfRunning += 1 }
           if !reaches { strayed += 1 }
           // The handler returns to one, and the other was interrupted.
           let (places, caller) = (backtrace.frames.map(\.address), victim_caller_of_nothing())
@@ -140,7 +142,8 @@ extension CapturesInThisProcess {
       // On an emulated processor the search for the caller of a blocked call may reach its time limit.
       #expect(tally.whole + tally.truncated + unreachable == tally.captures, "\(tally.text)")
       #expect(tally.truncated < tally.captures / (TestMachine.isEmulated ? 2 : 10), "\(tally.text)")
-      #expect(tally.approximate < tally.captures / (way == .timer ? 2 : 10), "\(tally.text)")
+      // Of a blocked thread, the loader's frame pointer is searched for. All captures may meet one read that waits for the disk.
+      #expect(tally.approximateOfRunning <= tally.running / (way == .timer ? 2 : 10), "\(tally.text)")
     }
 
     @Test(arguments: Way.allCases)

@@ -10,46 +10,55 @@ struct YieldPlace: Sendable, Equatable {
 
   /// Finds it with a task of its own, which runs on the calling thread.
   ///
-  /// Nil if the task has yielded to another executor than its own, as with runtimes before 6.3.
+  /// With runtimes before 6.3 a thread of the pool makes the task continue there. Nil if none does so within 20 ms.
   init?() {
-    #if compiler(>=6.3)
     let executor = ProbeExecutor()
-    _ = Task(executorPreference: executor) { await Task.yield() }
-    guard let place = executor.runJobs() else { return nil }
+    _ = Task(executorPreference: executor) {
+      await Task.yield()
+      executor.place.store(Self.resumeFunction(of: clinux_current_task()) ?? 0, ordering: .relaxed)
+    }
+    executor.run(for: 20_000_000)
+    let place = executor.place.load(ordering: .relaxed)
+    guard cunwind_is_continuation(place) else { return nil }
     resumeFunction = place
-    #else
-    return nil
-    #endif
   }
 
-  #if compiler(>=6.3)
-  /// An executor that runs the jobs of one task on the thread that asks for it.
+  fileprivate static func resumeFunction(of task: UInt64) -> UInt64? {
+    OwnProcess().load(task &+ TaskLayout.resumeFunction, as: UInt64.self)
+  }
+
+  /// An executor that runs one task on the thread that asks for it.
   private final class ProbeExecutor: TaskExecutor {
-    private let jobs = Mutex<[UnownedJob]>([])
+    /// Where the task has continued, 0 before.
+    let place = Atomic<UInt64>(0)
+    // Nil once nobody waits for the task.
+    private let jobs = Mutex<[UnownedJob]?>([])
 
     func enqueue(_ job: consuming ExecutorJob) {
       let job = UnownedJob(job)
-      jobs.withLock { $0.append(job) }
+      let isQueued = jobs.withLock { $0?.append(job) } != nil
+      if !isQueued { job.runSynchronously(on: asUnownedTaskExecutor()) }
     }
 
-    /// Where the task continues after the yield; nil if it has not yielded to this executor.
-    func runJobs() -> UInt64? {
-      var task: UInt64?
-      var place: UInt64?
-      while let job = jobs.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
-        let address = UInt64(UInt(bitPattern: unsafeBitCast(job, to: UnsafeRawPointer.self)))
-        if task == nil { task = address }
-        // Its first job is the task itself, and the second one resumes it.
-        if let task, address != task, place == nil {
-          place = OwnProcess().load(task + TaskLayout.resumeFunction, as: UInt64.self)
-        }
-        job.runSynchronously(on: asUnownedTaskExecutor())
+    /// Runs jobs until the place is known, for so many nanoseconds at most.
+    func run(for limit: UInt64) {
+      let end = MonotonicClock.now() + limit
+      while place.load(ordering: .relaxed) == 0, MonotonicClock.now() < end {
+        if !runJobs(leaving: []) { usleep(100) }
       }
-      guard let place, cunwind_is_continuation(place) else { return nil }
-      return place
+      _ = runJobs(leaving: nil)
+    }
+
+    /// Runs what is queued; false if nothing was.
+    private func runJobs(leaving rest: [UnownedJob]?) -> Bool {
+      let queued = jobs.withLock { jobs in
+        defer { jobs = rest }
+        return jobs ?? []
+      }
+      for job in queued { job.runSynchronously(on: asUnownedTaskExecutor()) }
+      return !queued.isEmpty
     }
   }
-  #endif
 }
 
 extension TaskLayout {
@@ -58,6 +67,6 @@ extension TaskLayout {
   /// False also where that cannot be known. Read through the kernel.
   package func hasYielded(threadPointer: UInt64) -> Bool {
     guard let yield, let task = currentTask.read(threadPointer: threadPointer), isTask(task) else { return false }
-    return OwnProcess().load(task &+ Self.resumeFunction, as: UInt64.self) == yield.resumeFunction
+    return YieldPlace.resumeFunction(of: task) == yield.resumeFunction
   }
 }

@@ -84,7 +84,8 @@ final class StallSampler {
       return .added
     }
     guard name(&sample, moment, chain, of: loop) else { return .unseenRun }
-    if work?.part.isSeveral == true { sample = sample.withoutFunction(.severalJobs) }
+    // As the stack was taken: names take time, and what runs now may be something else.
+    if loop.followsSeveralPieces { sample = sample.withoutFunction(.severalJobs) }
     loop.add(sample, at: now, callouts: callouts)
     return .added
   }

@@ -120,6 +120,9 @@ struct TurnMonitor {
   /// Whether a piece of a turn is followed.
   var followsPiece: Bool { isFollowing && seenPart.isPiece }
 
+  /// Whether it is not known which of several pieces of a turn is followed.
+  var followsSeveralPieces: Bool { isFollowing && seenPart.isSeveral }
+
   /// Whether a late turn waits for memory.
   var isDeferred: Bool { if case .deferred = state { true } else { false } }
 

@@ -66,6 +66,9 @@ final class WatchedLoop {
   /// Whether the stall's end is noted as it comes, and not only by the next check: not that of a piece of a turn, for example.
   var hasExactEnd: Bool { subject.work?.hasExactEnd != false && !monitor.followsPiece }
 
+  /// Whether it is not known which of several pieces of a turn is followed.
+  var followsSeveralPieces: Bool { monitor.followsSeveralPieces }
+
   /// How long a turn may take, in nanoseconds.
   var threshold: UInt64 { monitor.turnThreshold }
 
