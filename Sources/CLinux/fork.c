@@ -1,5 +1,6 @@
 #include "fork.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -15,7 +16,7 @@ uint32_t *clinux_main_loop_lock;
 __thread uint32_t *clinux_loop_current_lock;
 
 // The locks of the process's tables. The child has one thread: nobody there would ever give back what another thread held.
-enum { MOST_LOCKS = 8, TRIES = 100, TRIES_FOR_THREADS = 30 };
+enum { MOST_LOCKS = 8, TRIES = 100 };
 static uint32_t *locks[MOST_LOCKS];
 static int lock_count;
 
@@ -24,13 +25,32 @@ static __thread uint32_t *taken[MOST_LOCKS + 1];
 static __thread int taken_count;
 static __thread bool forks_on_main_thread, has_announced;
 
-// The monitor's threads that work now, and the forks that wait for them or are in progress.
-static uint32_t working_threads, forks;
+// The monitor's threads that work now, the forks that wait for them or are in progress, and the threads that wait for forks.
+static uint32_t working_threads, forks, waiting_threads;
 static __thread bool is_monitors, is_working;
+uint32_t clinux_fork_begins;
 
-static void wait_a_moment(void) {
-  struct timespec pause = {.tv_nsec = 100000};
-  nanosleep(&pause, NULL);
+// How long a fork waits for the monitor's threads, and they for a fork, in nanoseconds.
+enum { FORK_WAITS = 3000000, THREAD_WAITS = 10000000 };
+
+static uint64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+// Waits until the word is not `value`; false if it still is at that time. No cancellation point, which fork(2) is not either.
+static bool wait_for_change(const uint32_t *word, uint32_t value, uint64_t deadline) {
+  uint64_t time = now();
+  if (time >= deadline) return false;
+  struct timespec left = {.tv_nsec = (long)(deadline - time)};
+  clinux_futex_wait(word, value, &left);
+  return true;
+}
+
+static void stop_working(void) {
+  uint32_t left = __atomic_sub_fetch(&working_threads, 1, __ATOMIC_SEQ_CST);
+  if (left == 0 && __atomic_load_n(&forks, __ATOMIC_SEQ_CST) != 0) clinux_futex_wake(&working_threads, INT_MAX);
 }
 
 void clinux_fork_monitor_thread_begins(void) {
@@ -41,30 +61,55 @@ void clinux_fork_monitor_thread_begins(void) {
 void clinux_fork_monitor_thread_works(void) {
   if (!is_monitors || is_working) return;
   is_working = true;
-  // Either this thread sees the fork, or the fork sees this thread: hence the order of all four accesses.
-  for (int try = 0;; try++) {
+  // Either this thread sees the fork, or the fork sees this thread: hence the order of all accesses.
+  __atomic_add_fetch(&working_threads, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&forks, __ATOMIC_SEQ_CST) == 0) return;
+  uint64_t deadline = now() + THREAD_WAITS;
+  bool has_time = true;
+  __atomic_add_fetch(&waiting_threads, 1, __ATOMIC_SEQ_CST);
+  for (uint32_t current; has_time && (current = __atomic_load_n(&forks, __ATOMIC_SEQ_CST)) != 0;) {
+    stop_working();
+    has_time = wait_for_change(&forks, current, deadline);
     __atomic_add_fetch(&working_threads, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&forks, __ATOMIC_SEQ_CST) == 0 || try == TRIES) return;
-    __atomic_sub_fetch(&working_threads, 1, __ATOMIC_SEQ_CST);
-    wait_a_moment();
   }
+  __atomic_sub_fetch(&waiting_threads, 1, __ATOMIC_RELAXED);
 }
 
 void clinux_fork_monitor_thread_rests(void) {
   if (!is_working) return;
   is_working = false;
-  __atomic_sub_fetch(&working_threads, 1, __ATOMIC_RELEASE);
+  stop_working();
 }
 
 static void announce_fork(void) {
   has_announced = true;
+  __atomic_add_fetch(&clinux_fork_begins, 1, __ATOMIC_RELAXED);
   __atomic_add_fetch(&forks, 1, __ATOMIC_SEQ_CST);
-  for (int try = 0; __atomic_load_n(&working_threads, __ATOMIC_SEQ_CST) != 0 && try < TRIES_FOR_THREADS; try++) wait_a_moment();
+  uint32_t working = __atomic_load_n(&working_threads, __ATOMIC_SEQ_CST);
+  if (working == 0) return;
+  uint64_t deadline = now() + FORK_WAITS;
+  while (working != 0 && wait_for_change(&working_threads, working, deadline)) {
+    working = __atomic_load_n(&working_threads, __ATOMIC_SEQ_CST);
+  }
 }
+
+static void end_fork(void) {
+  has_announced = false;
+  uint32_t left = __atomic_sub_fetch(&forks, 1, __ATOMIC_SEQ_CST);
+  if (left == 0 && __atomic_load_n(&waiting_threads, __ATOMIC_SEQ_CST) != 0) clinux_futex_wake(&forks, INT_MAX);
+}
+
+bool clinux_fork_is_in_progress(void) { return __atomic_load_n(&forks, __ATOMIC_RELAXED) != 0; }
 
 void clinux_fork_register_lock(uint32_t *lock) {
   int index = __atomic_fetch_add(&lock_count, 1, __ATOMIC_RELAXED);
   if (index < MOST_LOCKS) __atomic_store_n(&locks[index], lock, __ATOMIC_RELEASE);
+}
+
+static void wait_a_moment(void) {
+  struct timespec pause = {.tv_nsec = 100000};
+  // Not nanosleep(3): that is a cancellation point.
+  syscall(SYS_nanosleep, &pause, NULL);
 }
 
 // A hundredth of a second at most: the thread itself is the holder if a signal's handler forks in such a section.
@@ -104,8 +149,7 @@ static void give_back(void) {
 static void parent_after_fork(void) {
   int error = errno;
   give_back();
-  if (has_announced) __atomic_sub_fetch(&forks, 1, __ATOMIC_RELEASE);
-  has_announced = false;
+  if (has_announced) end_fork();
   errno = error;
 }
 
@@ -113,9 +157,10 @@ static void parent_after_fork(void) {
 static void child_after_fork(void) {
   give_back();
   // None of the other threads is here.
-  has_announced = false;
+  has_announced = is_monitors = is_working = false;
   __atomic_store_n(&forks, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&working_threads, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&waiting_threads, 0, __ATOMIC_RELAXED);
   __atomic_add_fetch(&clinux_fork_count, 1, __ATOMIC_RELAXED);
   // The one thread of the child is its main thread. The parent's main loop is another thread's, in the middle of something.
   if (clinux_loop_current != NULL || !forks_on_main_thread) {

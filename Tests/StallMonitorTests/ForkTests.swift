@@ -14,24 +14,12 @@ struct ForkTests {
   /// On a busy machine, some forks may not wait long enough. In a process of its own: a child has the descriptors of all tests.
   @Test func forkWaitsForTheMonitorsThreads() async {
     await #expect(processExitsWith: .success) {
-      let works = Atomic<Int32>(0)
-      let rest = WakeSemaphore()
-      _ = try OwnThreads.start(name: "fork-test") {
-        while true {
-          works.store(1, ordering: .relaxed)
-          let end = MonotonicClock.now() + 2_000_000
-          while MonotonicClock.now() < end {}
-          works.store(0, ordering: .relaxed)
-          _ = rest.wait(until: MonotonicClock.now() + 100_000)
-        }
-      }
-      // Once it works.
-      while works.load(ordering: .relaxed) == 0 { usleep(1000) }
+      let works = try startWorking()
       var met = 0
       for _ in 0..<40 {
         usleep(1000)
         let child = victim_fork()
-        if child == 0 { _exit(works.load(ordering: .relaxed)) }
+        if child == 0 { _exit(works.pointee.load(ordering: .relaxed)) }
         var status: Int32 = 0
         waitpid(child, &status, 0)
         met += status == 0 ? 0 : 1
@@ -40,4 +28,36 @@ struct ForkTests {
       _exit(met < 8 ? 0 : 1)
     }
   }
+
+  @Test func forkIsNoCancellationPoint() async {
+    await #expect(processExitsWith: .success) {
+      _ = try startWorking()
+      for _ in 0..<100 {
+        usleep(1000)
+        guard victim_fork_while_cancelled() else { _exit(1) }
+      }
+      _exit(0)
+    }
+  }
+}
+
+/// Starts a thread of the monitor's that mostly works; says when it does.
+private func startWorking() throws -> UnsafeMutablePointer<Atomic<Int32>> {
+  // For the life of the process.
+  let works = UnsafeMutablePointer<Atomic<Int32>>.allocate(capacity: 1)
+  works.initialize(to: Atomic(0))
+  let address = UInt(bitPattern: works)
+  let rest = WakeSemaphore()
+  _ = try OwnThreads.start(name: "fork-test") {
+    let works = UnsafeMutablePointer<Atomic<Int32>>(bitPattern: address)!
+    while true {
+      works.pointee.store(1, ordering: .relaxed)
+      let end = MonotonicClock.now() + 2_000_000
+      while MonotonicClock.now() < end {}
+      works.pointee.store(0, ordering: .relaxed)
+      _ = rest.wait(until: MonotonicClock.now() + 100_000)
+    }
+  }
+  while works.pointee.load(ordering: .relaxed) == 0 { usleep(1000) }
+  return works
 }

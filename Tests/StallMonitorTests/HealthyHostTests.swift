@@ -44,6 +44,13 @@ extension WatchedHosts {
       #expect(victim.reports.isEmpty)
     }
 
+    /// The copying of a large memory holds up the watchdog, too.
+    @Test func hostThatForksIsNotReportedAsStopped() throws {
+      let victim = try Victim.run("forks", milliseconds: 5000, environment: ["STALLMONITOR_THRESHOLD": "100ms"])
+      #expect(victim.status == 0)
+      #expect(!victim.reports.contains { $0.cause == "stopped" }, "\(victim.reports)")
+    }
+
     /// A process that is stopped does not run, and its main loop is not responsible.
     @Test func stoppedProcessIsReportedOnceAndNamesNoFunction() throws {
       let victim = try Victim.run("healthy", milliseconds: 2500) { process in

@@ -222,6 +222,14 @@ extension WatchedHosts {
       #expect(victim.status == 0 && reports(of: victim).isEmpty, "\(victim.reports)")
     }
 
+    /// It counts from the check that meets it, which is at most an eighth of the threshold late.
+    @Test(arguments: [Hook.monitors, .withoutPerf])
+    func taskBelowTheThresholdAmongShortOnesIsNotReported(hook: Hook) throws {
+      let victim = try run("hardly-a-stall-on-an-actor", milliseconds: 242, hook: hook)
+      let longest = try #require(victim.facts["longest"].flatMap { Int($0) })
+      #expect(longest >= 249 || reports(of: victim).isEmpty, "\(victim.reports)")
+    }
+
     @Test(arguments: [Hook.monitors, .withoutPerf])
     func taskThatBlocksAfterAYieldIsReported(hook: Hook) throws {
       let milliseconds = TestMachine.stall(900)

@@ -33,6 +33,9 @@ package final class Breakpoint {
     Breakpoint(of: thread, at: layout.currentTask.address(threadPointer: threadPointer), CUNWIND_BREAKPOINT_WRITE)
   }
 
+  /// Whether the address of `Task.yield()` is known.
+  package static var canMarkYields: Bool { clinux_task_yield() != 0 }
+
   /// Is hit when the thread's task calls `Task.yield()`, which need not suspend it.
   package static func yield(on thread: Int32) -> Breakpoint? {
     let function = clinux_task_yield()

@@ -10,14 +10,14 @@ struct YieldPlace: Sendable, Equatable {
 
   /// Finds it with a task of its own, which runs on the calling thread.
   ///
-  /// With runtimes before 6.3 a thread of the pool makes the task continue there. Nil if none does so within 20 ms.
+  /// With runtimes before 6.3 a thread of the pool makes the task continue there. Nil if none does so within 100 ms.
   init?() {
     let executor = ProbeExecutor()
     _ = Task(executorPreference: executor) {
       await Task.yield()
       executor.place.store(Self.resumeFunction(of: clinux_current_task()) ?? 0, ordering: .relaxed)
     }
-    executor.run(for: 20_000_000)
+    executor.run(for: 100_000_000)
     let place = executor.place.load(ordering: .relaxed)
     guard cunwind_is_continuation(place) else { return nil }
     resumeFunction = place

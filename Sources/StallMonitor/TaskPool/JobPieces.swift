@@ -22,7 +22,7 @@ struct JobPieces {
   private var yieldsUnnoticed = false
   // The call in which the thread waits, where nothing else distinguishes pieces.
   private var call: (number: UInt64, thread: BlockedThread)?
-  // No two pieces have the same number.
+  // No two pieces have the same number. The one after it is that of a piece which has begun since: it counts from when it is met.
   private var number: UInt64 = 0
 
   init(of thread: Int32, threadPointer: UInt64) {
@@ -102,7 +102,7 @@ struct JobPieces {
   }
 
   private mutating func next() -> UInt64 {
-    number += 1
+    number += 2
     return number
   }
 }

@@ -19,9 +19,11 @@ final class RunningJob {
       let change = Breakpoint.change(ofTaskOn: thread, threadPointer: pointer, layout: layout),
       layout.runningTask(threadPointer: pointer) != nil
     else { return nil }
+    // A processor has few: the other one may have been the last.
+    let yield = Breakpoint.yield(on: thread)
+    if yield == nil, Breakpoint.canMarkYields { return nil }
     (threadPointer, self.layout) = (pointer, layout)
-    self.change = change
-    yield = Breakpoint.yield(on: thread)
+    (self.change, self.yield) = (change, yield)
   }
 
   /// Whether the job still runs.

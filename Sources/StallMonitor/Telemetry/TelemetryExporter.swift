@@ -154,6 +154,12 @@ final class TelemetryExporter: NoteCarrier {
       }
       return load
     }
+    OwnThreads.runForService { deliver(load, &turns, of: loops) }
+    return !load.isLast
+  }
+
+  /// Calls the service's log and metrics.
+  private func deliver(_ load: Load, _ turns: inout [ObjectIdentifier: Turns], of loops: [CountedLoop]) {
     for note in load.notes { telemetry.log?.write(note) }
     if load.lostNotes > 0 {
       telemetry.log?.write(
@@ -161,7 +167,6 @@ final class TelemetryExporter: NoteCarrier {
     }
     if load.hasTally { telemetry.meters?.add(load.tally) }
     if load.countsTurns, let meters = telemetry.meters { count(&turns, of: loops, for: meters) }
-    return !load.isLast
   }
 
   private func count(

@@ -69,6 +69,13 @@ extension OwnThreads {
     }
   }
 
+  /// Runs code of the service's, for which no fork waits.
+  static func runForService(_ body: () -> Void) {
+    clinux_fork_monitor_thread_rests()
+    defer { clinux_fork_monitor_thread_works() }
+    body()
+  }
+
   /// What a thread is made for.
   private final class Work: Sendable {
     let name: StaticString

@@ -66,7 +66,7 @@ final class ActionRunner {
     for case .call(let handler) in due {
       courier.post { [writtenDetails] in
         let hasFile = notice.detailFile != nil && writtenDetails.contains(notice.id, within: DetailWriter.patience)
-        handler.body(hasFile ? notice : noticeWithoutDetail)
+        OwnThreads.runForService { handler.body(hasFile ? notice : noticeWithoutDetail) }
       }
     }
   }

@@ -8,6 +8,8 @@ import StallReport
 ///
 /// A watchdog that wakes late is no evidence of that: it may have waited for a processor, its group's quota may have been used up, or a
 /// hypervisor may have taken the processor away. The evidence is that the kernel has woken the thread for nothing else than to stop it.
+///
+/// A fork delays the other threads of its process, too: the kernel holds back their page faults while it copies the memory.
 struct FreezeDetector: ~Copyable {
   /// A freeze, as far as one wait shows it; times in nanoseconds.
   struct Freeze: Equatable {
@@ -41,7 +43,10 @@ struct FreezeDetector: ~Copyable {
     /// How often the thread has gone to sleep.
     var sleeps = 0
     var diskFaults = 0
-    /// Processor time of the process, where ``mayFreezeAsleep``: the kernel adds it up over all threads.
+    /// How many forks have begun, and whether one was in progress.
+    var forks: UInt32 = 0
+    var isForking = false
+    /// Processor time of the process, where it is needed: the kernel adds it up over all threads.
     var processorTime: UInt64 = 0
 
     /// Time in which the watchdog was ready to run and something else had the processor: it explains a late wait.
@@ -84,9 +89,11 @@ struct FreezeDetector: ~Copyable {
 
   private func isFreeze(_ unexplained: UInt64, _ now: Counts) -> Bool {
     if unexplained >= Self.machinePause { return true }
+    let hasWorked = now.processorTime &- before.processorTime >= unexplained / 2
+    if before.isForking || now.forks != before.forks, hasWorked { return false }
     // A fault sleeps, too, while the page is read from disk.
     if now.sleeps - before.sleeps > 1, now.diskFaults == before.diskFaults { return true }
-    return mayFreezeAsleep && now.processorTime &- before.processorTime < unexplained / 2
+    return mayFreezeAsleep && !hasWorked
   }
 
   private func counts() -> Counts {
@@ -94,7 +101,9 @@ struct FreezeDetector: ~Copyable {
     clinux_thread_waits(&counts.sleeps, &counts.diskFaults)
     counts.runDelay = watchdog.schedule()?.runDelayNanoseconds ?? 0
     counts.throttled = throttle?.total() ?? 0
-    guard mayFreezeAsleep else { return counts }
+    (counts.isForking, counts.forks) = (clinux_fork_is_in_progress(), clinux_fork_begin_count())
+    // Before the first fork it stays 0, as if the process had worked: that fork is no freeze.
+    guard mayFreezeAsleep || counts.forks > 0 else { return counts }
     var time = timespec()
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
     counts.processorTime = UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)

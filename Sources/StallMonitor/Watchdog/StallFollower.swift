@@ -37,6 +37,7 @@ final class StallFollower {
     var frozen = frozen
     // Each step leads to another check; a bound, so that one loop cannot keep the thread for itself.
     for _ in 0..<4 {
+      loop.meetWork()
       let now = MonotonicClock.now()
       let decision = loop.check(at: now, frozen: frozen)
       frozen = 0

@@ -74,6 +74,18 @@ final class WatchedLoop {
 
   // MARK: Checks
 
+  /// Notes what runs now of a loop whose turns have pieces; call it before each check.
+  ///
+  /// A piece counts from that check. To mark where it ends may take milliseconds, which are not its own.
+  func meetWork() {
+    guard let work = subject.work, !monitor.isDeferred else { return }
+    let word = subject.pulse.word
+    if word.phase == .idle { return work.rest() }
+    let now = MonotonicClock.now()
+    let began = clock.time(of: word, now: now)
+    work.meet(word, isShort: now < began + PieceChecks.interval(subject.limits.threshold))
+  }
+
   /// Checks the loop, and sends a heartbeat if one is due.
   ///
   /// - Parameters:
@@ -100,7 +112,6 @@ final class WatchedLoop {
   /// Reads what the monitor decides by, and looks for another thread that serves the loop.
   private func read(at now: UInt64) -> TurnMonitor.Reading {
     if monitor.isDeferred { return observe(at: now) }
-    meetWork(at: now)
     var isOver: Bool { subject.heartbeat?.isOver == true }
     if monitor.isFollowing {
       var reading = observe(at: now)
@@ -122,14 +133,6 @@ final class WatchedLoop {
       }
     }
     return reading
-  }
-
-  private func meetWork(at now: UInt64) {
-    guard let work = subject.work else { return }
-    let word = subject.pulse.word
-    if word.phase == .idle { return work.rest() }
-    let began = clock.time(of: word, now: now)
-    work.meet(word, isShort: now < began + PieceChecks.interval(subject.limits.threshold))
   }
 
   /// Reads the pulse and the suspension; changes and allocates nothing.

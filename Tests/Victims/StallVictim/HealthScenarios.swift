@@ -1,6 +1,7 @@
 import Glibc
 import LoopEngine
 import StallMonitor
+import Synchronization
 import VictimC
 
 /// Services with a life before and after their stall.
@@ -45,6 +46,28 @@ let healthScenarios: [String: @Sendable () -> Void] = [
     let before = victim_resident_kib()
     restart(500)
     say("grown=\(victim_resident_kib() - before)")
+  },
+  // Two threads fork a process of 1 GB while the loop turns, and two compute.
+  "forks": {
+    let loop = Loop.main
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: 1024 << 20, alignment: 4096)
+    madvise(memory, 1024 << 20, MADV_NOHUGEPAGE)
+    memset(memory, 1, 1024 << 20)
+    let isOver = Atomic<Bool>(false)
+    for _ in 0..<2 {
+      startThread("forker") {
+        while !isOver.load(ordering: .relaxed) {
+          let child = victim_fork()
+          if child == 0 { _exit(0) }
+          waitpid(child, nil, 0)
+        }
+      }
+      startThread("worker") { while !isOver.load(ordering: .relaxed) { spin(10) } }
+    }
+    loop.after(3, repeats: true) { spin(1) }
+    loop.after(milliseconds) { loop.stop() }
+    loop.run()
+    isOver.store(true, ordering: .relaxed)
   },
   // A thread works on the memory map while the loop turns.
   "beside-a-mapping": {

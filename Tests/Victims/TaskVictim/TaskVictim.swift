@@ -117,6 +117,7 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
       await computeAndYield(400)
     }
   },
+  "hardly-a-stall-on-an-actor": { milliseconds in await holdAmongShortJobs(milliseconds) },
   "deinits-on-an-actor": { milliseconds in await releaseOnAnActor(milliseconds) },
   "yield-storm": { milliseconds in
     await onThePool { await compete(count: 4) { await yield(milliseconds) } }
@@ -240,14 +241,26 @@ final class PassingExecutor: TaskExecutor {
 
 actor Counter {
   var count = 0
+  /// In milliseconds.
+  var longestHold = 0
 
   @inline(never)
   func countShortly() { count += compute(milliseconds: 1) > 0 ? 1 : 0 }
 
   func endProcess() { if count >= 0 { _exit(0) } }
 
+  /// For 25 µs.
+  func countBriefly() {
+    let end = nanoseconds() + 25_000
+    while nanoseconds() < end { count += 1 }
+  }
+
   @inline(never)
-  func hold(_ milliseconds: Int) { usleep(UInt32(milliseconds) * 1000) }
+  func hold(_ milliseconds: Int) {
+    let begin = nanoseconds()
+    usleep(UInt32(milliseconds) * 1000)
+    longestHold = max(longestHold, Int((nanoseconds() - begin) / 1_000_000))
+  }
 }
 
 extension Counter {
@@ -269,6 +282,24 @@ func computeAndYield(_ milliseconds: Int) async {
     await Task.yield()
   }
   say("counted=\(count)")
+}
+
+/// Has an actor run thousands of jobs, and one of them hold it; says how long the longest hold took.
+func holdAmongShortJobs(_ milliseconds: Int) async {
+  let counter = Counter()
+  var longest = 0
+  for round in 0..<12 {
+    await onThePool {
+      await withTaskGroup(of: Void.self) { group in
+        for _ in 0..<4000 + round * 211 { group.addTask { await counter.countBriefly() } }
+        group.addTask { await counter.hold(milliseconds) }
+        for _ in 0..<2000 { group.addTask { await counter.countBriefly() } }
+      }
+    }
+    longest = max(longest, await counter.longestHold)
+    try? await Task.sleep(for: .milliseconds(50))
+  }
+  say("longest=\(longest)")
 }
 
 /// Many that are released while the actor is busy: it runs their deinits one after the other.

@@ -2,10 +2,14 @@
 #ifndef VICTIM_ENDS_H
 #define VICTIM_ENDS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /// fork(2), which Swift does not offer.
 pid_t victim_fork(void);
+
+/// Forks on a thread that is to be cancelled. Whether it came back from fork(2), which is no cancellation point.
+bool victim_fork_while_cancelled(void);
 
 /// A fork that `pthread_atfork` does not see.
 pid_t victim_raw_fork(void);
