@@ -33,7 +33,7 @@ extension WatchedHosts {
 
       /// Runs the service until its stall is recorded, and kills it then.
       func runAndKill(
-        _ scenario: String = "sleep", milliseconds: Int = 30_000, build: Victim.Build = .debug,
+        _ scenario: String = "sleep", milliseconds: Int = 30_000, build: Victim.Build = .usual,
         environment: [String: String]? = nil
       ) throws -> Victim {
         try Victim.run(

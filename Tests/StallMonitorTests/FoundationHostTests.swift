@@ -7,7 +7,7 @@ extension WatchedHosts {
   @Suite(
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"))
   struct FoundationHostTests {
-    private func run(_ scenario: String, build: Victim.Build = .debug) throws -> Victim {
+    private func run(_ scenario: String, build: Victim.Build = .usual) throws -> Victim {
       try Victim.run(scenario, build: build, program: build.executable("FoundationVictim"))
     }
 

@@ -8,7 +8,7 @@ extension WatchedHosts {
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"))
   struct MainQueueHostTests {
     private func run(
-      _ program: String, _ scenario: String, build: Victim.Build = .debug, threshold: String = "100ms",
+      _ program: String, _ scenario: String, build: Victim.Build = .usual, threshold: String = "100ms",
       environment: [String: String] = [:], whileRunning: ((Process) throws -> Void)? = nil
     ) throws -> Victim {
       try Victim.run(

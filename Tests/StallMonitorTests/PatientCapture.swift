@@ -7,10 +7,8 @@ import TestSupport
 
 /// The machine that runs the tests.
 enum TestMachine {
-  /// Whether its processor is emulated: system calls take 50 us, and the first names of a process a second.
-  ///
-  /// `scripts/test-aarch64` sets the variable.
-  static let isEmulated = getenv("TEST_MACHINE").map { String(cString: $0) } == "emulated"
+  /// Whether its processor is emulated: programs run several times slower than on a real one.
+  static let isEmulated = ProcessInfo.isProcessorEmulated
 
   /// Whether Swift's own libraries have symbol tables, with the names of what they do not export: those of Debian's package have none.
   static let namesSwiftsLibraries: Bool = {

@@ -7,6 +7,9 @@ public struct Victim {
   public enum Build: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case debug, release
 
+    /// `debug`; `release` on an emulated processor, where a monitor that is built for debugging takes seconds for a stall's names.
+    public static let usual: Build = ProcessInfo.isProcessorEmulated ? .release : .debug
+
     /// The configuration's name.
     public var testDescription: String { rawValue }
 
@@ -43,7 +46,7 @@ public struct Victim {
   /// Every line that it wrote is validated against the schema. `wrapper` is a command that ends in running the one behind it: `taskset -c 0`.
   /// `whileRunning` is called once the victim has said `words`, or at once if there are none.
   public static func run(
-    _ scenario: String, milliseconds: Int? = nil, arguments: [String] = [], build: Build = .debug,
+    _ scenario: String, milliseconds: Int? = nil, arguments: [String] = [], build: Build = .usual,
     environment: [String: String] = [:],
     through wrapper: [String] = [], program: URL? = nil, waitingFor words: String = "",
     whileRunning: ((Process) throws -> Void)? = nil
@@ -81,6 +84,11 @@ public struct Victim {
       reports: try lines.split(separator: UInt8(ascii: "\n")).map { try WrittenReport($0) },
       talk: String(decoding: said, as: UTF8.self))
   }
+}
+
+extension ProcessInfo {
+  /// Whether the machine's processor is emulated. `scripts/test-aarch64` sets the variable.
+  public static let isProcessorEmulated = processInfo.environment["TEST_MACHINE"] == "emulated"
 }
 
 extension Process {
