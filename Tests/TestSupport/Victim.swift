@@ -87,7 +87,9 @@ public struct Victim {
 }
 
 extension ProcessInfo {
-  /// Whether the machine's processor is emulated. `scripts/test-aarch64` sets the variable.
+  /// Whether the machine's processor is emulated.
+  ///
+  /// `scripts/test-aarch64` sets the variable.
   public static let isProcessorEmulated = processInfo.environment["TEST_MACHINE"] == "emulated"
 }
 
