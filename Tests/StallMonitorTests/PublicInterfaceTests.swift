@@ -118,7 +118,13 @@ import Testing
   /// A declaration without what can be written in more than one way: spaces, and the outer types of
   /// a name.
   private static func normal(_ type: String, _ text: String) -> String {
-    let short = text.replacing("@discardableResult", with: "").replacing(
+    #if compiler(>=6.3)
+    let omitted = ["@discardableResult"]
+    #else
+    // The compiler's own list does not have it.
+    let omitted = ["@discardableResult", "@Sendable"]
+    #endif
+    let short = omitted.reduce(text) { $0.replacing($1, with: "") }.replacing(
       /\bStall\w+\.|\bLoopDescription\.|\bWatchedLoopStatus\.|\bThreadBacktrace\./, with: "")
     return "\(type): " + short.filter { !$0.isWhitespace }
   }

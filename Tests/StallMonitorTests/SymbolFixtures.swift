@@ -38,6 +38,12 @@ final class SymbolFixtures: Sendable {
     return path(name)
   }
 
+  /// Whether clang links programs with its address sanitizer; Debian's does not.
+  static let hasAddressSanitizer: Bool = {
+    let file = try? SymbolFixtures().clang("int main(void) { return 0; }\n", ["-fsanitize=address", "-fuse-ld=lld"])
+    return file != nil
+  }()
+
   /// Compiles Swift and returns the executable's path.
   func swiftc(_ source: String, _ flags: [String], name: String = "victim") throws -> String {
     try source.write(toFile: path("\(name).swift"), atomically: true, encoding: .utf8)

@@ -127,7 +127,7 @@ import Testing
   /// A line program that claims four bytes more than its section has, which lies in the heap once it is unpacked.
   ///
   /// The address sanitizer notices what a test cannot.
-  @Test(.disabled(if: TestMachine.isEmulated, "the emulated machine's image has no address sanitizer"))
+  @Test(.enabled(if: SymbolFixtures.hasAddressSanitizer, "this clang has no address sanitizer"))
   func nothingIsReadBeyondAnUnpackedSection() throws {
     let file = try fixtures.clang(SymbolizerTests.cSource, ["-g", "-gdwarf-5", "-gz=none"])
     // The length, version 5, the sizes of an address and of a selector, the header's length, five

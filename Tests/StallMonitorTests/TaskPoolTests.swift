@@ -33,7 +33,7 @@ extension WatchedHosts {
     private static let withoutNames: Comment = "libdispatch of Swift 6.2 does not name its workers"
 
     private func run(
-      _ scenario: String, milliseconds: Int = 900, build: Victim.Build = .usual, hook: Hook = .monitors,
+      _ scenario: String, milliseconds: Int = 900, build: Victim.Build = .debug, hook: Hook = .monitors,
       environment: [String: String] = [:]
     ) throws -> Victim {
       try Victim.run(
