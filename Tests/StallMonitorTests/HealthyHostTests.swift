@@ -32,7 +32,7 @@ extension WatchedHosts {
     /// Swift's crash handler stops all threads to print them, the watchdog among them.
     @Test func crashOfTheHostIsReportedInFull() throws {
       let victim = try Victim.run(
-        "crash", environment: ["SWIFT_BACKTRACE": "enable=yes,color=no,interactive=no"])
+        "crash", environment: ["SWIFT_BACKTRACE": "enable=yes,color=no,interactive=no,preset=full"])
       #expect(victim.status != 0)
       #expect(victim.talk.contains("stall-watchdog"))
       #expect(!victim.talk.contains("failed to suspend"))
