@@ -284,7 +284,7 @@ extension WatchedHosts {
       manners.greeting = [#"{"settings":{"threshold":"20ms"}}"#]
       let agent = try TestAgent(manners)
       // Two loops with 100 ms, and one with 30 s.
-      let victim = try Victim.run("loops", milliseconds: 300, environment: environment(agent))
+      let victim = try Victim.run("loops", milliseconds: TestMachine.stall(300), environment: environment(agent))
       #expect(victim.facts["main_threshold"] == "0.02")
       #expect(victim.facts["alpha_threshold"] == "0.1")
       try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
@@ -340,9 +340,10 @@ extension WatchedHosts {
     @Test(
       .repeatedAfterStandstills(because: "names of libraries, which the kind of a lock needs, have a time limit"),
       arguments: [
-        ("deep", "", 400), ("lock", "read-write lock, writing", 400), ("lock", "mutex", 400),
+        ("deep", ""), ("lock", "read-write lock, writing"), ("lock", "mutex"),
       ])
-    func namesMayComeLater(scenario: String, lock: String, milliseconds: Int) throws {
+    func namesMayComeLater(scenario: String, lock: String) throws {
+      let milliseconds = TestMachine.stall(400)
       let agent = try TestAgent()
       let variables = ["STALLMONITOR_THRESHOLD": "100ms", "VICTIM_LOCK": lock]
       _ = try Victim.run(scenario, milliseconds: milliseconds, environment: environment(agent, nil, variables))

@@ -10,6 +10,11 @@ enum TestMachine {
   /// Whether its processor is emulated: programs run several times slower than on a real one.
   static let isEmulated = ProcessInfo.isProcessorEmulated
 
+  static let hasTemporaryFilesInMemory: Bool = {
+    let folder = FileManager.default.temporaryDirectory.path
+    return (try? Program.run("/usr/bin/stat", ["--file-system", "--format=%T", folder]).output) == "tmpfs\n"
+  }()
+
   /// Whether Swift's own libraries have symbol tables, with the names of what they do not export: those of Debian's package have none.
   static let namesSwiftsLibraries: Bool = {
     // `String(contentsOfFile:)` has the first page of it alone.
