@@ -158,8 +158,10 @@ extension WatchedHosts {
         cc -std=gnu11 -g -O1 -I"$library/include" -o "$root/victim" '\(Repository.root.path)/Tests/Victims/CLoopVictim/victim.c' \
           -L"$library/lib" -lstallmonitor
         cp --dereference "$library/lib/libstallmonitor.so.1" "$root/usr/lib"
-        cp --dereference $(LD_LIBRARY_PATH="$library/lib" ldd "$root/victim" | awk '$3 ~ "^(/usr)?/lib/" { print $3 }') "$root/usr/lib"
-        cp --dereference /lib64/ld-linux-x86-64.so.2 "$root/lib64"
+        needed=$(LD_LIBRARY_PATH="$library/lib" ldd "$root/victim")
+        cp --dereference $(echo "$needed" | awk '$3 ~ "^(/usr)?/lib/" { print $3 }') "$root/usr/lib"
+        loader=$(echo "$needed" | awk '$1 ~ "^/lib(64)?/ld-" { print $1 }')
+        cp --dereference "$loader" "$root$loader"
         """
       let made = try Program.run("/bin/sh", ["-c", script])
       try #require(made.status == 0, "\(made.errors)")
