@@ -91,6 +91,13 @@ extension ProcessInfo {
   ///
   /// `scripts/test-aarch64` sets the variable.
   public static let isProcessorEmulated = processInfo.environment["TEST_MACHINE"] == "emulated"
+
+  /// Compares the kernel's version.
+  public static func isKernelAtLeast(_ major: Int, _ minor: Int) -> Bool {
+    let release = (try? String(contentsOfFile: "/proc/sys/kernel/osrelease", encoding: .utf8)) ?? ""
+    let numbers = release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
+    return !numbers.lexicographicallyPrecedes([major, minor])
+  }
 }
 
 extension Process {
