@@ -25,23 +25,17 @@ static __thread uint32_t *taken[MOST_LOCKS + 1];
 static __thread int taken_count;
 static __thread bool forks_on_main_thread, has_announced;
 
-// The monitor's threads that work now, the forks that wait for them or are in progress, and the threads that wait for forks.
-static uint32_t working_threads, forks, waiting_threads;
+// The monitor's threads that work now, the forks that wait for them or are in progress, the threads that wait for forks, and all
+// forks that have begun.
+static uint32_t working_threads, forks, waiting_threads, fork_begins;
 static __thread bool is_monitors, is_working;
-uint32_t clinux_fork_begins;
 
 // How long a fork waits for the monitor's threads, and they for a fork, in nanoseconds.
 enum { FORK_WAITS = 3000000, THREAD_WAITS = 10000000 };
 
-static uint64_t now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 // Waits until the word is not `value`; false if it still is at that time. No cancellation point, which fork(2) is not either.
-static bool wait_for_change(const uint32_t *word, uint32_t value, uint64_t deadline) {
-  uint64_t time = now();
+static bool wait_for_change(const uint32_t *word, uint32_t value, int64_t deadline) {
+  int64_t time = clinux_monotonic();
   if (time >= deadline) return false;
   struct timespec left = {.tv_nsec = (long)(deadline - time)};
   clinux_futex_wait(word, value, &left);
@@ -64,7 +58,7 @@ void clinux_fork_monitor_thread_works(void) {
   // Either this thread sees the fork, or the fork sees this thread: hence the order of all accesses.
   __atomic_add_fetch(&working_threads, 1, __ATOMIC_SEQ_CST);
   if (__atomic_load_n(&forks, __ATOMIC_SEQ_CST) == 0) return;
-  uint64_t deadline = now() + THREAD_WAITS;
+  int64_t deadline = clinux_monotonic() + THREAD_WAITS;
   bool has_time = true;
   __atomic_add_fetch(&waiting_threads, 1, __ATOMIC_SEQ_CST);
   for (uint32_t current; has_time && (current = __atomic_load_n(&forks, __ATOMIC_SEQ_CST)) != 0;) {
@@ -83,11 +77,11 @@ void clinux_fork_monitor_thread_rests(void) {
 
 static void announce_fork(void) {
   has_announced = true;
-  __atomic_add_fetch(&clinux_fork_begins, 1, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&fork_begins, 1, __ATOMIC_RELAXED);
   __atomic_add_fetch(&forks, 1, __ATOMIC_SEQ_CST);
   uint32_t working = __atomic_load_n(&working_threads, __ATOMIC_SEQ_CST);
   if (working == 0) return;
-  uint64_t deadline = now() + FORK_WAITS;
+  int64_t deadline = clinux_monotonic() + FORK_WAITS;
   while (working != 0 && wait_for_change(&working_threads, working, deadline)) {
     working = __atomic_load_n(&working_threads, __ATOMIC_SEQ_CST);
   }
@@ -98,6 +92,8 @@ static void end_fork(void) {
   uint32_t left = __atomic_sub_fetch(&forks, 1, __ATOMIC_SEQ_CST);
   if (left == 0 && __atomic_load_n(&waiting_threads, __ATOMIC_SEQ_CST) != 0) clinux_futex_wake(&forks, INT_MAX);
 }
+
+uint32_t clinux_fork_begin_count(void) { return __atomic_load_n(&fork_begins, __ATOMIC_RELAXED); }
 
 bool clinux_fork_is_in_progress(void) { return __atomic_load_n(&forks, __ATOMIC_RELAXED) != 0; }
 

@@ -10,6 +10,7 @@ enum TestMachine {
   /// Whether its processor is emulated: programs run several times slower than on a real one.
   static let isEmulated = ProcessInfo.isProcessorEmulated
 
+  /// Whether temporary files lie in memory, and not on a disk.
   static let hasTemporaryFilesInMemory: Bool = {
     let folder = FileManager.default.temporaryDirectory.path
     return (try? Program.run("/usr/bin/stat", ["--file-system", "--format=%T", folder]).output) == "tmpfs\n"

@@ -42,8 +42,7 @@ void clinux_fork_monitor_thread_works(void);
 void clinux_fork_monitor_thread_rests(void);
 
 // How many forks this process has begun, and whether one is in progress now: its other threads wait for memory meanwhile.
-extern uint32_t clinux_fork_begins;
-static inline uint32_t clinux_fork_begin_count(void) { return __atomic_load_n(&clinux_fork_begins, __ATOMIC_RELAXED); }
+uint32_t clinux_fork_begin_count(void);
 bool clinux_fork_is_in_progress(void);
 
 #endif
