@@ -196,6 +196,35 @@ struct WatchedLoopTests {
     #expect(episode.heaviest?.stack.first?.symbol == "sleeper()")
   }
 
+  /// The intervals grow: what comes last in a stall is not half of it.
+  @Test func sampleRepresentsTheTimeThatIsNearestToIt() {
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
+    for (time, symbol, cause) in [
+      (100, "computer()", .running), (200, "computer()", .running), (420, "cleaner()", .starved),
+    ] as [(UInt64, String, Cause)] {
+      episode.add(.stub(cause: cause, symbol: symbol), at: time)
+    }
+    #expect(episode.heaviest?.stack.first?.symbol == "computer()" && episode.cause == .running)
+    #expect(episode.summaries.map(\.weight) == [150, 160, 110])
+    #expect(episode.weight(of: .running) == 310 && episode.weight(of: .starved) == 110)
+    #expect(episode.tree.total == 420 && episode.tree.samples == 3 && episode.tree.nodes.map(\.samples) == [2, 1])
+    #expect(episode.places.total == 420 && episode.places.samples == 3)
+  }
+
+  /// Its name may come after the next sample has.
+  @Test func sampleWithoutANameYetRepresentsItsTime() {
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
+    var frame = StackFrame(offset: 8)
+    frame.pending = .init(address: 8, isReturnAddress: false)
+    episode.add(Episode.Sample(activity: .running, cause: .running, stack: [frame]), at: 100)
+    episode.add(.stub(cause: .running, symbol: "g()"), at: 200)
+    episode.completeNames({ $0.map { $0.pending == nil ? $0 : StackFrame(symbol: "f()") } })
+    episode.add(.stub(cause: .running, symbol: "f()"), at: 300)
+    #expect(episode.tree.nodes.map(\.frame.symbol) == ["g()", "f()"])
+    #expect(episode.tree.nodes.map(\.weight) == [100, 200] && episode.tree.nodes.map(\.samples) == [1, 2])
+    #expect(episode.heaviest?.stack.first?.symbol == "f()")
+  }
+
   /// A threshold of 100.
   private func episode() -> Episode {
     Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, threshold: 100)
@@ -222,7 +251,7 @@ struct WatchedLoopTests {
     #expect(episode.heaviest?.stack.isEmpty == true)
     episode.add(.stub(cause: .lock, symbol: "long()"), at: 300, callouts: CalloutTimes(count: 4, age: 200))
     #expect(episode.heaviest?.stack.first?.symbol == "long()")
-    #expect(episode.cause == .lock && episode.weight(of: .lock) == 200 && episode.weight(of: .sleep) == nil)
+    #expect(episode.cause == .lock && episode.weight(of: .lock) == 190 && episode.weight(of: .sleep) == nil)
   }
 
   /// What three callouts of half the threshold each met is not one piece of work that has no function in common.

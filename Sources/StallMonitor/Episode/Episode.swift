@@ -2,6 +2,9 @@ import StallCapture
 import StallReport
 
 /// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it represents.
+///
+/// A sample represents the time that is nearer to it than to any other sample, from the begin of the turn to the last sample. (Were it the
+/// time since the sample before, the last one would represent half of the stall, as the intervals grow.)
 struct Episode {
   /// What a loop's thread was doing at one moment of the stall.
   struct Sample {
@@ -102,8 +105,10 @@ struct Episode {
   private(set) var lastSampleTime: UInt64
   private var candidates: [Candidate] = []
   private var causeWeights: [Cause: UInt64] = [:]
+  // The latest of the samples that are recorded, which gains weight until the next.
+  private var latest: (sample: Sample, time: UInt64)?
   // Stacks that are not in the tree yet, for lack of time for their names.
-  private var unnamed: [(stack: [StackFrame], weight: UInt64)] = []
+  private var unnamed: [(stack: [StackFrame], weight: UInt64, samples: Int)] = []
   /// All stacks, merged.
   private(set) var tree = CallTree()
   /// The same by the places in the code, for the tool that adds missing names.
@@ -147,11 +152,14 @@ struct Episode {
     frozenUntil = now
   }
 
-  /// Adds what was seen at `time`, for the time since the sample before.
+  /// Adds what was seen at `time`.
   ///
   /// `isPlanned` is false of one that is taken right after the first. `callouts` is what the loop had called by then.
   mutating func add(_ sample: Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil) {
-    let weight = max(1, time > lastSampleTime ? time - lastSampleTime : 0)
+    let interval = max(1, time > lastSampleTime ? time - lastSampleTime : 0)
+    let nearerToLatest = sampleCount == 0 ? 0 : interval / 2
+    addToLatest(nearerToLatest)
+    let weight = interval - nearerToLatest
     lastSampleTime = time
     sampleCount += 1
     if sample.starves { starves = true }
@@ -191,27 +199,42 @@ struct Episode {
   }
 
   private mutating func record(_ sample: Sample, at time: UInt64, weight: UInt64) {
+    latest = (sample, time)
+    weigh(sample, weight, samples: 1)
+    guard summaries.count < Self.summaryLimit else { return }
+    summaries.append(
+      SampleSummary(
+        after: time - start, weight: weight, cause: sample.cause, wait: sample.wait,
+        culprit: Culprit.frame(of: sample.stack)?.name, failure: sample.failure))
+  }
+
+  /// Has the sample before represent more time.
+  private mutating func addToLatest(_ time: UInt64) {
+    if let last = undecided.indices.last {
+      undecided[last].weight += time
+    } else if let latest {
+      weigh(latest.sample, time, samples: 0)
+      if let last = summaries.indices.last, summaries[last].after == latest.time - start {
+        summaries[last].weight += time
+      }
+    }
+  }
+
+  /// Counts time for what a sample has shown; `samples` is 0 for more time of one that has been counted.
+  private mutating func weigh(_ sample: Sample, _ weight: UInt64, samples: Int) {
     if sample.failure != .shortCallouts { causeWeights[sample.cause, default: 0] += weight }
-    let responsible = Culprit.frame(of: sample.stack)
-    let culprit = responsible?.name
     if sample.stack.contains(where: { $0.pending != nil }) {
-      unnamed.append((sample.stack, weight))
+      unnamed.append((sample.stack, weight, samples))
     } else {
-      tree.add(sample.stack, weight: weight)
+      tree.add(sample.stack, weight: weight, samples: samples)
     }
-    places.add(sample.stack.places, weight: weight)
-    if summaries.count < Self.summaryLimit {
-      summaries.append(
-        SampleSummary(
-          after: time - start, weight: weight, cause: sample.cause, wait: sample.wait, culprit: culprit,
-          failure: sample.failure))
-    }
-    let key = responsible?.functionKey ?? ""
+    places.add(sample.stack.places, weight: weight, samples: samples)
+    let key = Culprit.frame(of: sample.stack)?.functionKey ?? ""
     if let index = candidates.firstIndex(where: { $0.key == key }) {
       candidates[index].weight += weight
       // The latest of a kind represents it: its state and its callout are the nearest to now. But not without the other
       // threads: they are not captured each time.
-      if sample.isSweep || !candidates[index].sample.isSweep { candidates[index].sample = sample }
+      if samples > 0, sample.isSweep || !candidates[index].sample.isSweep { candidates[index].sample = sample }
     } else {
       if candidates.count == Self.candidateLimit, let lightest = candidates.indices.min(by: lighter) {
         candidates.remove(at: lightest)
@@ -224,14 +247,17 @@ struct Episode {
   ///
   /// Merges samples with the same responsible function. The last call adds frames without names to the tree unchanged.
   mutating func completeNames(_ complete: ([StackFrame]) -> [StackFrame], isLast: Bool = false) {
-    for (stack, weight) in unnamed.reversed() {
+    for (stack, weight, samples) in unnamed.reversed() {
       let named = complete(stack)
       guard isLast || !named.contains(where: { $0.pending != nil }) else { break }
-      tree.add(named, weight: weight)
+      tree.add(named, weight: weight, samples: samples)
       unnamed.removeLast()
     }
     for index in spacedStacks.indices where spacedStacks[index].stack.contains(where: { $0.pending != nil }) {
       spacedStacks[index].stack = complete(spacedStacks[index].stack)
+    }
+    if let stack = latest?.sample.stack, stack.contains(where: { $0.pending != nil }) {
+      latest?.sample.stack = complete(stack)
     }
     guard candidates.contains(where: \.sample.isPending) else { return }
     var merged: [Candidate] = []

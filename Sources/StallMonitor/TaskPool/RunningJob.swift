@@ -10,6 +10,10 @@ final class RunningJob {
   private let layout: TaskLayout
   private let change: Breakpoint
   private let yield: Breakpoint?
+  private let probe: ThreadProbe
+  private let processorTime: UInt64?
+  /// Nanoseconds on a processor that no job of the runtime's own needs.
+  private static let work: UInt64 = 1_000_000
 
   /// Nil if the thread runs no task, or if its next task could not be noticed.
   init?(of thread: Int32) {
@@ -24,10 +28,19 @@ final class RunningJob {
     if yield == nil, Breakpoint.canMarkYields { return nil }
     (threadPointer, self.layout) = (pointer, layout)
     (self.change, self.yield) = (change, yield)
+    probe = ThreadProbe(thread: thread)
+    processorTime = probe.schedule()?.runNanoseconds
   }
 
   /// Whether the job still runs.
   var isLasting: Bool { !change.isHit && yield?.isHit != true }
+
+  /// Whether it has done more since it was met than wait for a processor, as a short job does on a busy machine.
+  var hasWorked: Bool {
+    if case .blocked(let call) = probe.activity(), call.number >= 0 { return true }
+    guard let processorTime, let now = probe.schedule()?.runNanoseconds else { return true }
+    return now &- processorTime >= Self.work
+  }
 
   /// What a report has of the task; nil if it does not run any more.
   var state: Report.TaskState? { layout.runningTask(threadPointer: threadPointer).map(Report.TaskState.init) }

@@ -49,8 +49,8 @@ extension UnstampedWorker: HeartbeatSource {
       forget()
       return pulse.idle()
     }
-    // A job that a check meets once may be a short one of the runtime's own.
-    if running != nil, !runsStampedJob { hasRunJob = true }
+    // The runtime has short jobs of its own, which it does not pass to the hook.
+    if let running, running.hasWorked, !runsStampedJob { hasRunJob = true }
   }
 
   private var isLasting: Bool { blocked?.thread.isStillBlocked ?? running?.isLasting ?? false }
@@ -89,7 +89,7 @@ extension UnstampedWorker: TurnWork {
 
   func isUnderWay(in stack: Backtrace?) -> Bool {
     let runsJob = stack?.frames.contains { cunwind_function_start($0.lookupAddress) == runsJobs } ?? false
-    if runsJob { hasRunJob = true }
+    if runsJob, running?.hasWorked != false { hasRunJob = true }
     return runsJob && running?.isLasting != false
   }
 }

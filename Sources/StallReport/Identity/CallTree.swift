@@ -71,12 +71,12 @@ package struct CallTree {
     (self.samples, total) = (samples, weight)
   }
 
-  /// Adds a stack, innermost frame first, that represents `weight` nanoseconds.
-  package mutating func add(_ stack: [StackFrame], weight: UInt64) {
+  /// Adds a stack, innermost frame first, that represents `weight` nanoseconds; `samples` is 0 for more time of one that has been added.
+  package mutating func add(_ stack: [StackFrame], weight: UInt64, samples count: Int = 1) {
     guard !stack.isEmpty else { return }
     total += weight
-    samples += 1
-    _ = add(stack, under: nil, weight: weight, samples: 1)
+    samples += count
+    _ = add(stack, under: nil, weight: weight, samples: count)
   }
 
   /// Adds frames, innermost first, to what was called from a node, or from nowhere.
