@@ -110,7 +110,7 @@ static void run(cunwind_unwinder *u, uint32_t code, uint64_t at, uint64_t value[
 bool cunwind_arguments_fit(cunwind_unwinder *u, const struct cunwind_arguments *arguments, uint64_t start,
                            uint64_t call, uint64_t sp, uint64_t frame_pointer) {
   uint64_t value[32] = {0};
-  uint32_t known = 1u << REGISTER_31, code;
+  uint32_t known = sp != 0 ? 1u << REGISTER_31 : 0, code;
   value[REGISTER_31] = sp;
   if (frame_pointer != CUNWIND_NO_FRAME_POINTER) value[CUNWIND_FRAME_POINTER] = frame_pointer, known |= 1u << 29;
   uint64_t first = call;

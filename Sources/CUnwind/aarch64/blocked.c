@@ -62,8 +62,10 @@ static bool passes_to(cunwind_unwinder *u, uint64_t target, uint64_t function) {
   return target == function;
 }
 
-// Whether a call to `target` runs `function` in the end: itself, or by a jump as its last action.
-static bool leads_to(cunwind_unwinder *u, uint64_t target, uint64_t function) {
+// Whether a call to `target` runs `function` in the end: itself, or by a jump as its last action, which can pass these
+// arguments.
+static bool leads_to(cunwind_unwinder *u, uint64_t target, uint64_t function,
+                     const struct cunwind_arguments *arguments) {
   uint64_t start, end;
   if (passes_to(u, target, function)) return true;
   target = cunwind_resolve_target(u, target);
@@ -73,7 +75,11 @@ static bool leads_to(cunwind_unwinder *u, uint64_t target, uint64_t function) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at, &code)) break;
     uint64_t jump = cunwind_branch_target(code, at);
-    if (jump != 0 && (jump < start || jump >= end) && passes_to(u, jump, function)) return true;
+    if (jump == 0 || (jump >= start && jump < end) || !passes_to(u, jump, function)) continue;
+    // A function between them may have put them elsewhere.
+    if (cunwind_resolve_target(u, jump) != function ||
+        cunwind_arguments_fit(u, arguments, start, at, 0, CUNWIND_NO_FRAME_POINTER))
+      return true;
   }
   return false;
 }
@@ -179,7 +185,8 @@ static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot,
     if (!cunwind_read_instruction(u, at, &code)) break;
     if (!cunwind_is_call(code)) continue;
     uint64_t target = at + (uint64_t)((int64_t)((uint64_t)code << 38) >> 36);
-    if (!can_pass(search, start, at, place.frame_pointer) || !leads_to(u, target, search->function)) continue;
+    if (!can_pass(search, start, at, place.frame_pointer) || !leads_to(u, target, search->function, &search->arguments))
+      continue;
     // Inside of the call, as a function that does not return may end with it.
     place.ip = at + 3;
     if (!step_from(u, place, 0, &next) || next.ip != return_address || next.sp < slot + 8) continue;
@@ -210,7 +217,8 @@ static bool is_possible_call(void *argument, uint64_t call) {
     return true;
   }
   if (cunwind_match_call(u, cunwind_code_address(next.ip), &target) == NO_MATCH) return true;
-  if (target != 0 && !leads_to(u, target, start)) return true;
+  const struct cunwind_arguments unknown = {0};
+  if (target != 0 && !leads_to(u, target, start, &unknown)) return true;
   if (!can_pass(search, start, call, place.frame_pointer)) return true;
   if (search->caller == start) search->is_approximate = true;
   if (search->caller != 0 && search->caller != start) search->is_ambiguous = true;
@@ -257,7 +265,7 @@ static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
   // Its caller was called through a pointer, and no call names it. It is the only one of all that call the function for
   // which the stack is as its table says, if that leads to the outermost frame.
   search.is_approximate = false;
-  if (!cunwind_each_call(u, search.function, is_possible_call, &search) || search.caller == 0 || search.is_ambiguous) return;
+  if (!cunwind_each_call(u, search.function, &search.arguments, is_possible_call, &search) || search.caller == 0 || search.is_ambiguous) return;
   const struct cunwind_walk stopped = *w;
   walk_from(u, w, &search);
   if (w->result.end == CUNWIND_END_LOST) *w = stopped;

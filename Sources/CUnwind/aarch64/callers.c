@@ -26,6 +26,7 @@
 struct code_search {
   cunwind_unwinder *u;
   uint64_t function;
+  const struct cunwind_arguments *arguments;
   bool (*body)(void *argument, uint64_t call);
   void *argument;
   uint64_t searched, end_time;
@@ -64,10 +65,14 @@ static void find_branch(struct code_search *s, uint64_t address, uint32_t code) 
   if (!is_target) return;
   if (cunwind_is_call(code)) {
     s->is_over = !s->body(s->argument, address);
-  } else {
-    uint64_t start = cunwind_function_start(address);
-    if (start != 0 && start != target) add_target(s, start);
+    return;
   }
+  uint64_t start = cunwind_function_start(address);
+  if (start == 0 || start == target) return;
+  // Only a jump to the function itself passes what that was given.
+  bool is_direct = s->first == 0;
+  if (!is_direct || cunwind_arguments_fit(s->u, s->arguments, start, address, 0, CUNWIND_NO_FRAME_POINTER))
+    add_target(s, start);
 }
 
 typedef void (*instruction_body)(struct code_search *s, uint64_t address, uint32_t code);
@@ -158,9 +163,10 @@ static void search_module(struct code_search *s, const struct link_map *map, boo
   }
 }
 
-bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, bool (*body)(void *argument, uint64_t call),
-                       void *argument) {
-  struct code_search s = {.u = u, .function = function, .body = body, .argument = argument, .is_whole = true};
+bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, const struct cunwind_arguments *arguments,
+                       bool (*body)(void *argument, uint64_t call), void *argument) {
+  struct code_search s = {
+      .u = u, .function = function, .arguments = arguments, .body = body, .argument = argument, .is_whole = true};
   s.end_time = cunwind_now_ns() + TIME_MAX_NS;
   struct cunwind_mapping own;
   if (!cunwind_find_mapping(function, &own)) return false;

@@ -115,7 +115,7 @@ package struct ThreadProbe: ~Copyable {
 
   /// Processor time, time spent waiting for a processor, and how often the thread was put onto one.
   package struct Schedule: Equatable {
-    package var runNanoseconds: UInt64
+    var runNanoseconds: UInt64
     package var runDelayNanoseconds: UInt64
     /// Grows each time the thread gets a processor: unchanged means that it has not run in between.
     package var timeslices: UInt64

@@ -13,7 +13,7 @@ final class RunningJob {
   private let probe: ThreadProbe
   private let processorTime: UInt64?
   /// Nanoseconds on a processor that no job of the runtime's own needs.
-  private static let work: UInt64 = 1_000_000
+  static let work: UInt64 = 200_000
 
   /// Nil if the thread runs no task, or if its next task could not be noticed.
   init?(of thread: Int32) {
@@ -29,17 +29,22 @@ final class RunningJob {
     (threadPointer, self.layout) = (pointer, layout)
     (self.change, self.yield) = (change, yield)
     probe = ThreadProbe(thread: thread)
-    processorTime = probe.schedule()?.runNanoseconds
+    processorTime = probe.processorTime()
   }
 
   /// Whether the job still runs.
   var isLasting: Bool { !change.isHit && yield?.isHit != true }
 
-  /// Whether it has done more since it was met than wait for a processor, as a short job does on a busy machine.
-  var hasWorked: Bool {
-    if case .blocked(let call) = probe.activity(), call.number >= 0 { return true }
-    guard let processorTime, let now = probe.schedule()?.runNanoseconds else { return true }
+  /// Whether it has been on a processor since it was met, for longer than a short job that a busy machine keeps from it.
+  var hasComputed: Bool {
+    guard let processorTime, let now = probe.processorTime() else { return true }
     return now &- processorTime >= Self.work
+  }
+
+  /// Whether it waits in a system call now.
+  var isBlocked: Bool {
+    guard case .blocked(let call) = probe.activity() else { return false }
+    return call.number >= 0
   }
 
   /// What a report has of the task; nil if it does not run any more.

@@ -32,6 +32,9 @@ final class UnstampedWorker: @unchecked Sendable {  // Used by the watchdog alon
     runsJobs = clinux_task_run_address()
   }
 
+  /// Whether it runs a job that may be the first of those.
+  var mayRunFirstJob: Bool { running != nil && !hasRunJob }
+
   /// Ends the watch.
   func end() { hasEnded = true }
 }
@@ -50,7 +53,7 @@ extension UnstampedWorker: HeartbeatSource {
       return pulse.idle()
     }
     // The runtime has short jobs of its own, which it does not pass to the hook.
-    if let running, running.hasWorked, !runsStampedJob { hasRunJob = true }
+    if let running, running.hasComputed, !runsStampedJob { hasRunJob = true }
   }
 
   private var isLasting: Bool { blocked?.thread.isStillBlocked ?? running?.isLasting ?? false }
@@ -89,7 +92,7 @@ extension UnstampedWorker: TurnWork {
 
   func isUnderWay(in stack: Backtrace?) -> Bool {
     let runsJob = stack?.frames.contains { cunwind_function_start($0.lookupAddress) == runsJobs } ?? false
-    if runsJob, running?.hasWorked != false { hasRunJob = true }
+    if runsJob, running.map({ $0.hasComputed || $0.isBlocked }) ?? true { hasRunJob = true }
     return runsJob && running?.isLasting != false
   }
 }

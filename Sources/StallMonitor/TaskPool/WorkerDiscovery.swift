@@ -35,6 +35,12 @@ final class WorkerDiscovery: @unchecked Sendable {  // Used by the watchdog alon
     scan()
     guard !wakesWatchdog else { return }
     for worker in workers.values where worker.pulse.word.phase == .idle { worker.beat() }
+    let found = workers.values.filter(\.mayRunFirstJob)
+    if !found.isEmpty {
+      // Time enough to distinguish a job from a short one.
+      usleep(UInt32(2 * RunningJob.work / 1000))
+      found.forEach { $0.update() }
+    }
     guard workers.values.contains(where: \.hasRunJob) else { return }
     wakeWatchdog()
     Diagnostics.say(

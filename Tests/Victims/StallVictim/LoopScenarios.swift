@@ -56,12 +56,12 @@ import VictimC
     let loop = Loop.main
     let timer = loop.perform(every: .milliseconds(20)) { _ in }
     Task.detached(executorPreference: PassingExecutor()) {
-      for _ in 0..<30 {
-        spin(20)
+      for _ in 0..<28 {
+        spin(50)
         await Task.yield()
       }
     }
-    loop.after(1000) { timer.invalidate() }
+    loop.after(1900) { timer.invalidate() }
     startThread("starter") {
       usleep(2_500_000)
       Task.detached(executorPreference: PassingExecutor()) { _ = blockBySleeping() }
