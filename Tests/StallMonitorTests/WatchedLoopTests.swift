@@ -209,6 +209,11 @@ struct WatchedLoopTests {
     #expect(episode.weight(of: .running) == 310 && episode.weight(of: .starved) == 110)
     #expect(episode.tree.total == 420 && episode.tree.samples == 3 && episode.tree.nodes.map(\.samples) == [2, 1])
     #expect(episode.places.total == 420 && episode.places.samples == 3)
+    // The last one, what follows as well; and no time in which the process was stopped.
+    episode.addFreeze(1000, at: 1500)
+    for _ in 0..<2 { episode.note(nil, at: 1540, isOver: true) }
+    #expect(episode.weight(of: .running) == 310 && episode.weight(of: .starved) == 230)
+    #expect(episode.summaries.map(\.weight) == [150, 160, 230] && episode.tree.total == 540)
   }
 
   /// Its name may come after the next sample has.

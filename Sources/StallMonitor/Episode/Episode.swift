@@ -3,8 +3,8 @@ import StallReport
 
 /// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it represents.
 ///
-/// A sample represents the time that is nearer to it than to any other sample, from the begin of the turn to the last sample. (Were it the
-/// time since the sample before, the last one would represent half of the stall, as the intervals grow.)
+/// A sample represents the time of the turn that is nearer to it than to any other sample. (Were it the time since the sample before, the
+/// last one could represent half of the stall, as the intervals grow.)
 struct Episode {
   /// What a loop's thread was doing at one moment of the stall.
   struct Sample {
@@ -103,6 +103,8 @@ struct Episode {
   /// How long the first report had to wait for memory.
   var memoryShortage: UInt64 = 0
   private(set) var lastSampleTime: UInt64
+  // How much of the duration the samples represent.
+  private var represented: UInt64 = 0
   private var candidates: [Candidate] = []
   private var causeWeights: [Cause: UInt64] = [:]
   // The latest of the samples that are recorded, which gains weight until the next.
@@ -156,7 +158,7 @@ struct Episode {
   ///
   /// `isPlanned` is false of one that is taken right after the first. `callouts` is what the loop had called by then.
   mutating func add(_ sample: Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil) {
-    let interval = max(1, time > lastSampleTime ? time - lastSampleTime : 0)
+    let interval = represent(until: time, atLeast: 1)
     let nearerToLatest = sampleCount == 0 ? 0 : interval / 2
     addToLatest(nearerToLatest)
     let weight = interval - nearerToLatest
@@ -179,6 +181,7 @@ struct Episode {
   /// Records the loop's callouts so far, and so which samples show a responsible callout.
   mutating func note(_ callouts: CalloutTimes?, at time: UInt64, isOver: Bool) {
     if let callouts { self.callouts = callouts }
+    if isOver { addToLatest(represent(until: time)) }
     guard let known = self.callouts, let number = undecided.first?.sample.calloutNumber else { return }
     let isLong = isLong(number, known, at: time)
     guard isLong || isOver || known.count != number else { return }
@@ -206,6 +209,13 @@ struct Episode {
       SampleSummary(
         after: time - start, weight: weight, cause: sample.cause, wait: sample.wait,
         culprit: Culprit.frame(of: sample.stack)?.name, failure: sample.failure))
+  }
+
+  /// The part of the duration that the samples do not represent yet, as if they did from now on.
+  private mutating func represent(until time: UInt64, atLeast least: UInt64 = 0) -> UInt64 {
+    let whole = max(duration(at: time), represented + least)
+    defer { represented = whole }
+    return whole - represented
   }
 
   /// Has the sample before represent more time.
