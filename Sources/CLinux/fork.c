@@ -20,10 +20,17 @@ enum { MOST_LOCKS = 8, TRIES = 100 };
 static uint32_t *locks[MOST_LOCKS];
 static int lock_count;
 
-// What the forking thread has taken, for the time of the fork.
-static __thread uint32_t *taken[MOST_LOCKS + 1];
-static __thread int taken_count;
-static __thread bool forks_on_main_thread, has_announced;
+// Forks that are in progress at the same time share these locks: the first takes them, the last gives them back. Guarded by `is_sharing`.
+static uint32_t *taken[MOST_LOCKS];
+static int taken_count;
+static uint32_t sharers;
+static uint32_t is_sharing;
+
+// The lock of the forking thread's own loop, for the time of the fork.
+static __thread uint32_t *own_taken;
+static __thread bool forks_on_main_thread, has_announced, is_sharer;
+// Forks of the thread that are in progress: a handler of a signal, or of a fork, may fork.
+static __thread int depth;
 
 // The monitor's threads that work now, the forks that wait for them or are in progress, the threads that wait for forks, and all
 // forks that have begun.
@@ -31,7 +38,7 @@ static uint32_t working_threads, forks, waiting_threads, fork_begins;
 static __thread bool is_monitors, is_working;
 
 // How long a fork waits for the monitor's threads, and they for a fork, in nanoseconds.
-enum { FORK_WAITS = 3000000, THREAD_WAITS = 10000000 };
+enum { FORK_WAITS = 3000000, THREAD_WAITS = 100000000 };
 
 // Waits until the word is not `value`; false if it still is at that time. No cancellation point, which fork(2) is not either.
 static bool wait_for_change(const uint32_t *word, uint32_t value, int64_t deadline) {
@@ -73,6 +80,13 @@ void clinux_fork_monitor_thread_rests(void) {
   if (!is_working) return;
   is_working = false;
   stop_working();
+}
+
+bool clinux_fork_monitor_thread_leaves(void) {
+  bool is_leaving = is_monitors;
+  clinux_fork_monitor_thread_rests();
+  is_monitors = false;
+  return is_leaving;
 }
 
 static void announce_fork(void) {
@@ -118,43 +132,89 @@ static bool take(uint32_t *lock) {
   return false;
 }
 
+// Takes all locks that are free soon enough.
+static void take_all(void) {
+  for (int index = 0; index < MOST_LOCKS; index++) {
+    uint32_t *lock = __atomic_load_n(&locks[index], __ATOMIC_ACQUIRE);
+    if (lock != NULL && take(lock)) taken[taken_count++] = lock;
+  }
+}
+
+static void give_back(uint32_t *lock) {
+  if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2) clinux_futex_wake(lock, 1);
+}
+
+static void give_all_back(void) {
+  while (taken_count > 0) give_back(taken[--taken_count]);
+}
+
+static bool is_waited_for(void) {
+  for (int index = 0; index < taken_count; index++)
+    if (__atomic_load_n(taken[index], __ATOMIC_RELAXED) == 2) return true;
+  return false;
+}
+
+// Has the fork share the locks. Forks that never end all at once would hold them for good, so that one which comes while a thread waits for a
+// lock lets the others end first, for a hundredth of a second at most.
+static void share_locks(void) {
+  for (int try = 0; !is_sharer && take(&is_sharing); try++) {
+    is_sharer = try >= TRIES || sharers == 0 || !is_waited_for();
+    if (is_sharer && sharers++ == 0) take_all();
+    give_back(&is_sharing);
+    if (!is_sharer) wait_a_moment();
+  }
+}
+
+static void stop_sharing_locks(void) {
+  if (!is_sharer) return;
+  while (!take(&is_sharing)) {}
+  if (--sharers == 0) give_all_back();
+  give_back(&is_sharing);
+  is_sharer = false;
+}
+
 static void before_fork(void) {
-  // A signal's handler forks in the middle of a fork: the outer one has taken all there is.
-  if (has_announced) return;
+  // The outer fork has taken all there is.
+  if (depth++ > 0) return;
   int error = errno;
   announce_fork();
   forks_on_main_thread = clinux_gettid() == getpid();
   uint32_t *own = clinux_loop_current_lock;
   // No thread owns it yet: it will be this thread's, here and in the child.
   if (own == NULL && forks_on_main_thread) own = __atomic_load_n(&clinux_main_loop_lock, __ATOMIC_ACQUIRE);
-  if (own != NULL && take(own)) taken[taken_count++] = own;
-  for (int index = 0; index < MOST_LOCKS; index++) {
-    uint32_t *lock = __atomic_load_n(&locks[index], __ATOMIC_ACQUIRE);
-    if (lock != NULL && take(lock)) taken[taken_count++] = lock;
-  }
+  own_taken = own != NULL && take(own) ? own : NULL;
+  share_locks();
   errno = error;
 }
 
-static void give_back(void) {
-  while (taken_count > 0) {
-    uint32_t *lock = taken[--taken_count];
-    if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2) clinux_futex_wake(lock, 1);
-  }
+static void give_own_back(void) {
+  if (own_taken != NULL) give_back(own_taken);
+  own_taken = NULL;
 }
 
 static void parent_after_fork(void) {
+  // A handler that is registered as a thread forks has no fork of its own.
+  if (depth == 0 || --depth > 0) return;
   int error = errno;
-  give_back();
-  if (has_announced) end_fork();
+  stop_sharing_locks();
+  give_own_back();
+  end_fork();
   errno = error;
 }
 
 // Between fork and exec: it makes no call but futex(2), allocates nothing and takes no lock.
 static void child_after_fork(void) {
-  give_back();
-  // None of the other threads is here.
-  has_announced = is_monitors = is_working = false;
-  __atomic_store_n(&forks, 0, __ATOMIC_RELAXED);
+  // None of the other threads is here. An outer fork of this one continues.
+  bool is_outermost = depth == 0 || --depth == 0;
+  if (is_outermost) {
+    has_announced = is_sharer = false;
+    give_own_back();
+  }
+  is_sharing = 0;
+  sharers = is_sharer;
+  if (!is_sharer) give_all_back();
+  is_monitors = is_working = false;
+  __atomic_store_n(&forks, has_announced, __ATOMIC_RELAXED);
   __atomic_store_n(&working_threads, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&waiting_threads, 0, __ATOMIC_RELAXED);
   __atomic_add_fetch(&clinux_fork_count, 1, __ATOMIC_RELAXED);

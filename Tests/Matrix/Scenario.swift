@@ -42,9 +42,10 @@ extension Scenario {
   }
 
   /// A process that shows what it can see of being watched.
-  public static func visible(_ name: String) -> Scenario {
+  public static func visible(_ name: String, environment: [String: String] = [:]) -> Scenario {
     Scenario(
-      description: name, name: ["visible", name], role: [], environment: eager("20ms"), sink: .file, isReported: true)
+      description: name, name: ["visible", name], role: [], environment: eager("20ms").merging(environment) { $1 },
+      sink: .file, isReported: true)
   }
 
   /// Who does a transfer, and how its process is watched.

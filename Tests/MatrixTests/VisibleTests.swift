@@ -14,8 +14,8 @@ struct VisibleTests {
     return level <= 2 || geteuid() == 0
   }()
 
-  private func output(_ name: String) throws -> [String] {
-    let run = try HostRun(.visible(name), isWatched: true)
+  private func output(_ name: String, environment: [String: String] = [:]) throws -> [String] {
+    let run = try HostRun(.visible(name, environment: environment), isWatched: true)
     #expect(run.outcome.end == "exit 0")
     return run.outcome.output
   }
@@ -32,6 +32,20 @@ struct VisibleTests {
 
   @Test func timerTakesOneSignalAndAnAlternateStack() throws {
     #expect(try output("signals-under-a-filter") == ["real-time signals with a handler: 1, alternate stack: one"])
+  }
+
+  /// Swift's runtime in the library handles no crash of a host in C, though there is a program that would print it.
+  @Test(
+    .disabled(
+      if: ProcessInfo.isProcessorEmulated, "the library has no runtime: Debian has no static ones for aarch64"))
+  func swiftsRuntimeHandlesNoCrash() throws {
+    let root = try ScratchDirectory()
+    let folder = root.url.appending(path: "libexec/swift/linux")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    try FileManager.default.copyItem(atPath: "/bin/true", toPath: folder.appending(path: "swift-backtrace").path)
+    #expect(
+      try output("crash-handlers", environment: ["SWIFT_ROOT": root.url.path, "SWIFT_BACKTRACE": "enable=yes"])
+        == ["handlers of crashes: 0, alternate stack: none"])
   }
 
   @Test func userNamespaceIsRefused() throws {

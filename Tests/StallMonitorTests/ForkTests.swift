@@ -29,6 +29,18 @@ struct ForkTests {
     }
   }
 
+  /// A lock that another thread's fork has taken would never be given back in the child.
+  @Test func childOfForksAtOnceFindsTheLocksFree() async {
+    await #expect(processExitsWith: .success) {
+      let lock = UnsafeMutablePointer<UInt32>.allocate(capacity: 1)
+      lock.initialize(to: 0)
+      clinux_fork_register_lock(lock)
+      let held = victim_children_that_find_a_lock_held(lock, 32, 3, 200 << 20)
+      print("\(held) of 96 children found the lock held")
+      _exit(held == 0 && lock.pointee == 0 ? 0 : 1)
+    }
+  }
+
   @Test func forkIsNoCancellationPoint() async {
     await #expect(processExitsWith: .success) {
       _ = try startWorking()

@@ -29,8 +29,18 @@ extension WatchedHosts {
       #expect(victim.reports.isEmpty)
     }
 
+    /// Whether Swift's crash handler omits some threads, also of a program without the monitor.
+    private static let omitsWaitingThreads: Bool = {
+      #if arch(arm64) && compiler(<6.3)
+      true
+      #else
+      false
+      #endif
+    }()
+
     /// Swift's crash handler stops all threads to print them, the watchdog among them.
-    @Test func crashOfTheHostIsReportedInFull() throws {
+    @Test(.disabled(if: omitsWaitingThreads, "Swift 6.2 prints no thread there that waits for a semaphore"))
+    func crashOfTheHostIsReportedInFull() throws {
       let victim = try Victim.run(
         "crash", environment: ["SWIFT_BACKTRACE": "enable=yes,color=no,interactive=no,preset=full"])
       #expect(victim.status != 0)

@@ -41,6 +41,10 @@ void clinux_fork_monitor_thread_begins(void);
 void clinux_fork_monitor_thread_works(void);
 void clinux_fork_monitor_thread_rests(void);
 
+// The calling thread works for the service from now on, until it calls `begins`; false if it did not work for the monitor. A call of `works`
+// does nothing meanwhile.
+bool clinux_fork_monitor_thread_leaves(void);
+
 // How many forks this process has begun, and whether one is in progress now: its other threads wait for memory meanwhile.
 uint32_t clinux_fork_begin_count(void);
 bool clinux_fork_is_in_progress(void);

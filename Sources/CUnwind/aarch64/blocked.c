@@ -70,15 +70,14 @@ static bool leads_to(cunwind_unwinder *u, uint64_t target, uint64_t function,
   if (passes_to(u, target, function)) return true;
   target = cunwind_resolve_target(u, target);
   if (!find_function(u, target, &start, &end) || start != target) return false;
-  if (end - start > 4096) end = start + 4096;
-  for (uint64_t at = start; at < end; at += 4) {
+  for (uint64_t at = start; at < end && at < start + 4096; at += 4) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at, &code)) break;
     uint64_t jump = cunwind_branch_target(code, at);
     if (jump == 0 || (jump >= start && jump < end) || !passes_to(u, jump, function)) continue;
     // A function between them may have put them elsewhere.
     if (cunwind_resolve_target(u, jump) != function ||
-        cunwind_arguments_fit(u, arguments, start, at, 0, CUNWIND_NO_FRAME_POINTER))
+        cunwind_arguments_fit(u, arguments, start, end, at, 0, CUNWIND_NO_FRAME_POINTER))
       return true;
   }
   return false;
@@ -156,14 +155,14 @@ struct search {
   bool is_approximate;
 };
 
-// Whether the call at `call` in the function at `start` can have passed what the blocked function was given.
-static bool can_pass(const struct search *search, uint64_t start, uint64_t call, uint64_t frame_pointer) {
+// Whether the call at `call` in the function from `start` to `end` can have passed what the blocked function was given.
+static bool can_pass(const struct search *search, uint64_t start, uint64_t end, uint64_t call, uint64_t frame_pointer) {
   uint32_t code;
   if (!cunwind_read_instruction(search->unwinder, call, &code)) return false;
   uint64_t target = call + (uint64_t)((int64_t)((uint64_t)code << 38) >> 36);
   // A function between them may have put them elsewhere.
   if (cunwind_resolve_target(search->unwinder, target) != search->function) return true;
-  return cunwind_arguments_fit(search->unwinder, &search->arguments, start, call, search->sp, frame_pointer);
+  return cunwind_arguments_fit(search->unwinder, &search->arguments, start, end, call, search->sp, frame_pointer);
 }
 
 // Looks for the call in the caller that begins at `start`, whose return address lies at `slot`.
@@ -185,7 +184,7 @@ static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot,
     if (!cunwind_read_instruction(u, at, &code)) break;
     if (!cunwind_is_call(code)) continue;
     uint64_t target = at + (uint64_t)((int64_t)((uint64_t)code << 38) >> 36);
-    if (!can_pass(search, start, at, place.frame_pointer) || !leads_to(u, target, search->function, &search->arguments))
+    if (!can_pass(search, start, end, at, place.frame_pointer) || !leads_to(u, target, search->function, &search->arguments))
       continue;
     // Inside of the call, as a function that does not return may end with it.
     place.ip = at + 3;
@@ -205,10 +204,8 @@ static bool is_possible_call(void *argument, uint64_t call) {
   cunwind_unwinder *u = search->unwinder;
   uint64_t start, end, target;
   struct place place = {call + 3, search->sp, CUNWIND_NO_FRAME_POINTER}, next;
-  // Most calls pass something else, and this is soon known.
-  if (!can_pass(search, call - 4096, call, CUNWIND_NO_FRAME_POINTER)) return true;
   bool has_table = find_function(u, call, &start, &end);
-  if (!has_table) start = cunwind_nearest_start(u, call);
+  if (!has_table) start = cunwind_nearest_start(u, call), end = call + CUNWIND_REST_OF_FUNCTION;
   if (start == 0) return true;
   bool has_record = place_of_record(u, start, call, search->sp, &place.frame_pointer);
   if (has_table) {
@@ -219,8 +216,7 @@ static bool is_possible_call(void *argument, uint64_t call) {
   if (cunwind_match_call(u, cunwind_code_address(next.ip), &target) == NO_MATCH) return true;
   const struct cunwind_arguments unknown = {0};
   if (target != 0 && !leads_to(u, target, start, &unknown)) return true;
-  if (!can_pass(search, start, call, place.frame_pointer)) return true;
-  if (search->caller == start) search->is_approximate = true;
+  if (!can_pass(search, start, end, call, place.frame_pointer)) return true;
   if (search->caller != 0 && search->caller != start) search->is_ambiguous = true;
   if (search->caller == 0) search->place = place, search->caller = start;
   return !search->is_ambiguous;
@@ -262,9 +258,9 @@ static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
       if (find_call(u, &search, slot, word, start, end)) return walk_from(u, w, &search);
     }
   }
-  // Its caller was called through a pointer, and no call names it. It is the only one of all that call the function for
-  // which the stack is as its table says, if that leads to the outermost frame.
-  search.is_approximate = false;
+  // Its caller was called through a pointer, and no call names it. It is probably the only one of all that call the function
+  // for which the stack is as its table says, if that leads to the outermost frame: others may call it through a pointer.
+  search.is_approximate = true;
   if (!cunwind_each_call(u, search.function, &search.arguments, is_possible_call, &search) || search.caller == 0 || search.is_ambiguous) return;
   const struct cunwind_walk stopped = *w;
   walk_from(u, w, &search);

@@ -69,9 +69,9 @@ static void find_branch(struct code_search *s, uint64_t address, uint32_t code) 
   }
   uint64_t start = cunwind_function_start(address);
   if (start == 0 || start == target) return;
-  // Only a jump to the function itself passes what that was given.
-  bool is_direct = s->first == 0;
-  if (!is_direct || cunwind_arguments_fit(s->u, s->arguments, start, address, 0, CUNWIND_NO_FRAME_POINTER))
+  // A function between them may have put the arguments elsewhere.
+  if (cunwind_resolve_target(s->u, target) != s->function ||
+      cunwind_arguments_fit(s->u, s->arguments, start, address + CUNWIND_REST_OF_FUNCTION, address, 0, CUNWIND_NO_FRAME_POINTER))
     add_target(s, start);
 }
 
@@ -159,6 +159,7 @@ static void search_module(struct code_search *s, const struct link_map *map, boo
       search_segment(s, start, start + (segment.p_filesz & ~3ull), pass == 0);
     }
     if (pass > 0) s->first = known;
+    if (pass == 2 && s->count > known) s->is_whole = false;
     if (s->is_over || (pass > 0 && s->first == s->count)) break;
   }
 }

@@ -22,8 +22,6 @@ package struct TaskLayout: Sendable {
   let priority: TaskPriorityPlace?
   /// Where a thread has the actor that it runs for, if that is known.
   let actor: ActorPlace?
-  /// Where a task continues after `Task.yield()`, if that is known.
-  let yield: YieldPlace?
 
   // swift/ABI/Task.h: a job's flags and id, and where the task continues. The self-test compares all but `resumeFunction`.
   static let flags: UInt64 = 32
@@ -52,7 +50,7 @@ package struct TaskLayout: Sendable {
     name = TaskNamePlace()
     priority = TaskPriorityPlace()
     actor = ActorPlace.find(near: word)
-    yield = YieldPlace()
+    if !Self.needsServicesThreadForYield { YieldPlace.find() }
   }
 
   /// What the self-test has found.

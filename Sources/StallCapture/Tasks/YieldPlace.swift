@@ -5,13 +5,21 @@ import Synchronization
 /// Where a task continues after `Task.yield()`.
 ///
 /// A task keeps that address until it awaits something else that could suspend it.
-struct YieldPlace: Sendable, Equatable {
-  let resumeFunction: UInt64
+enum YieldPlace {
+  // 0 until it is known.
+  private static let found = Atomic<UInt64>(0)
+
+  static var resumeFunction: UInt64? {
+    let place = found.load(ordering: .relaxed)
+    return place == 0 ? nil : place
+  }
 
   /// Finds it with a task of its own, which runs on the calling thread.
   ///
-  /// With runtimes before 6.3 a thread of the pool makes the task continue there. Nil if none does so within 100 ms.
-  init?() {
+  /// With runtimes before 6.3, the calling thread enqueues a job on the pool, which may start a thread with the caller's descriptor table;
+  /// that thread makes the task continue. It waits for 100 ms at most.
+  static func find() {
+    guard resumeFunction == nil else { return }
     let executor = ProbeExecutor()
     _ = Task(executorPreference: executor) {
       await Task.yield()
@@ -19,8 +27,7 @@ struct YieldPlace: Sendable, Equatable {
     }
     executor.run(for: 100_000_000)
     let place = executor.place.load(ordering: .relaxed)
-    guard cunwind_is_continuation(place) else { return nil }
-    resumeFunction = place
+    if cunwind_is_continuation(place) { found.store(place, ordering: .relaxed) }
   }
 
   fileprivate static func resumeFunction(of task: UInt64) -> UInt64? {
@@ -66,7 +73,20 @@ extension TaskLayout {
   ///
   /// False also where that cannot be known. Read through the kernel.
   package func hasYielded(threadPointer: UInt64) -> Bool {
-    guard let yield, let task = currentTask.read(threadPointer: threadPointer), isTask(task) else { return false }
-    return YieldPlace.resumeFunction(of: task) == yield.resumeFunction
+    guard let place = YieldPlace.resumeFunction, let task = currentTask.read(threadPointer: threadPointer), isTask(task)
+    else { return false }
+    return YieldPlace.resumeFunction(of: task) == place
   }
+
+  /// Whether ``findYield()`` has to be called for ``hasYielded(threadPointer:)``, on a thread with the service's descriptor table.
+  package static var needsServicesThreadForYield: Bool {
+    #if compiler(>=6.3)
+    false
+    #else
+    true
+    #endif
+  }
+
+  /// Finds where tasks continue after a yield; takes 100 ms at most.
+  package static func findYield() { YieldPlace.find() }
 }

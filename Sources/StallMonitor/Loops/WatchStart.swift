@@ -127,7 +127,11 @@ struct WatchStart: Sendable {
 
   /// Watches each job of Swift concurrency; where that cannot be, its threads and whether one is free.
   private func watchTasks(of session: inout WatchSession, sharesTable: Bool) {
-    let registry = session.registry
+    let (registry, courier) = (session.registry, session.couriers.beats)
+    if TaskLayout.needsServicesThreadForYield, courier.addUser() {
+      courier.post(TaskLayout.findYield)
+      courier.removeUser()
+    }
     let suspension = Suspension(within: session.suspension)
     session.taskPoolSuspension = suspension
     let watch = TaskPool.Watch(
@@ -144,7 +148,7 @@ struct WatchStart: Sendable {
     } catch {
       Diagnostics.say(TaskPool.note(error))
       let workers = WorkerDiscovery(watch, wakesWatchdog: true)
-      let pool = CooperativePoolHeartbeat(pulse: publication.pulse, courier: session.couriers.beats) { workers.scan() }
+      let pool = CooperativePoolHeartbeat(pulse: publication.pulse, courier: courier) { workers.scan() }
       session.pool = pool
       heartbeat = pool
     }

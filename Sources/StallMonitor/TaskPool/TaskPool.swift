@@ -108,8 +108,8 @@ final class TaskPool: Sendable {
   private static let mostThreads = 256
   // The watchdog has fewer.
   private static let otherFiles = 200
-  // A thread may be scanned, too, and has two breakpoints.
-  private static let filesOfAThread = 2 * ThreadProbe.fileCount + 2
+  // A thread may be scanned, too, for which a job that it runs has files as well; and it has two breakpoints.
+  private static let filesOfAThread = 3 * ThreadProbe.fileCount + 2
 
   /// How many threads can be watched.
   ///

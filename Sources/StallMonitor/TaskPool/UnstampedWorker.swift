@@ -91,8 +91,11 @@ extension UnstampedWorker: TurnWork {
   var task: Report.TaskState? { running?.state }
 
   func isUnderWay(in stack: Backtrace?) -> Bool {
-    let runsJob = stack?.frames.contains { cunwind_function_start($0.lookupAddress) == runsJobs } ?? false
-    if runsJob, running.map({ $0.hasComputed || $0.isBlocked }) ?? true { hasRunJob = true }
-    return runsJob && running?.isLasting != false
+    // After the stack: a thread that waited for a job may have been given one before it was captured.
+    guard isLasting, !runsStampedJob,
+      stack?.frames.contains(where: { cunwind_function_start($0.lookupAddress) == runsJobs }) == true
+    else { return false }
+    if running.map({ $0.hasComputed || $0.isBlocked }) ?? true { hasRunJob = true }
+    return true
   }
 }

@@ -71,8 +71,8 @@ extension OwnThreads {
 
   /// Runs code of the service's, for which no fork waits.
   static func runForService(_ body: () -> Void) {
-    clinux_fork_monitor_thread_rests()
-    defer { clinux_fork_monitor_thread_works() }
+    let isOwn = clinux_fork_monitor_thread_leaves()
+    defer { if isOwn { clinux_fork_monitor_thread_begins() } }
     body()
   }
 

@@ -54,6 +54,22 @@ static void signals(void) {
   watch_stop();
 }
 
+// What the Swift runtime in the library handles.
+static void crash_handlers(void) {
+  watch_start();
+  const int numbers[] = {SIGQUIT, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+  int handlers = 0;
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    struct sigaction action;
+    sigaction(numbers[i], NULL, &action);
+    handlers += action.sa_handler != SIG_DFL;
+  }
+  stack_t stack;
+  sigaltstack(NULL, &stack);
+  say("handlers of crashes: %d, alternate stack: %s", handlers, (stack.ss_flags & SS_DISABLE) != 0 ? "none" : "one");
+  watch_stop();
+}
+
 static void signals_under_a_filter(void) {
   require(install_allow_filter() == 0, "filter");
   signals();
@@ -71,6 +87,7 @@ const struct scenario visible_hosts[] = {
     {"threads", threads},
     {"signals", signals},
     {"signals-under-a-filter", signals_under_a_filter},
+    {"crash-handlers", crash_handlers},
     {"user-namespace", user_namespace},
     {NULL, NULL},
 };

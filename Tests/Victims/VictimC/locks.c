@@ -67,8 +67,15 @@ static void take_mutex_timed(void) {
   time.tv_sec += 60;
   pthread_mutex_timedlock(&mutex, &time);
 }
-static void take_for_writing(void) { pthread_rwlock_wrlock(&read_write); }
-static void take_for_reading(void) { pthread_rwlock_rdlock(&read_write); }
+// The call is not the function's last action: as a jump, it would leave no frame of the function.
+static void take_for_writing(void) {
+  pthread_rwlock_wrlock(&read_write);
+  __asm__ volatile("");
+}
+static void take_for_reading(void) {
+  pthread_rwlock_rdlock(&read_write);
+  __asm__ volatile("");
+}
 static void give_read_write(void) { pthread_rwlock_unlock(&read_write); }
 static void take_stream(void) { flockfile(stream); }
 static void give_stream(void) { funlockfile(stream); }
