@@ -375,6 +375,12 @@ extension WatchedHosts {
       #expect(report.duration > 200 && report.duration < 520)
     }
 
+    /// The watchdog's threads have a descriptor table of their own, and a thread that one of them makes would have it, too.
+    @Test func poolsThreadsHaveTheServicesDescriptors() throws {
+      let victim = try run("descriptors")
+      #expect(victim.facts["missing"] == "0", "\(victim.talk)")
+    }
+
     @Test func workersThatWaitForJobsAreNotReported() throws {
       #expect(try run("idle", milliseconds: 1500).reports.isEmpty)
       #expect(try run("idle", milliseconds: 1500, hook: .before).reports.isEmpty)

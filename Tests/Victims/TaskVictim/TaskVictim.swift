@@ -139,6 +139,21 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
     usleep(20_000)
     await Task.detached { await counter.endProcess() }.value
   },
+  "descriptors": { _ in
+    let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
+    // The monitor's tests of the runtime are over by then.
+    usleep(300_000)
+    let missing = await withTaskGroup(of: Int.self) { group in
+      for _ in 0..<200 {
+        group.addTask {
+          usleep(2000)
+          return fcntl(descriptor, F_GETFD) < 0 ? 1 : 0
+        }
+      }
+      return await group.reduce(0, +)
+    }
+    say("missing=\(missing)")
+  },
   "short-sleeps": { milliseconds in
     let end = nanoseconds() + UInt64(milliseconds) * 1_000_000
     await onThePool { while nanoseconds() < end { try? await Task.sleep(for: .microseconds(200)) } }
