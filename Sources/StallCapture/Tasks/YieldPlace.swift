@@ -9,6 +9,8 @@ enum YieldPlace {
   // 0 until it is known.
   private static let found = Atomic<UInt64>(0)
 
+  static let longestSearch: UInt64 = 100_000_000
+
   static var resumeFunction: UInt64? {
     let place = found.load(ordering: .relaxed)
     return place == 0 ? nil : place
@@ -17,7 +19,7 @@ enum YieldPlace {
   /// Finds it with a task of its own, which runs on the calling thread.
   ///
   /// With runtimes before 6.3, the calling thread enqueues a job on the pool, which may start a thread with the caller's descriptor table;
-  /// that thread makes the task continue. It waits for 100 ms at most.
+  /// that thread makes the task continue. It waits for ``longestSearch`` at most.
   static func find() {
     guard resumeFunction == nil else { return }
     let executor = ProbeExecutor()
@@ -25,7 +27,7 @@ enum YieldPlace {
       await Task.yield()
       executor.place.store(Self.resumeFunction(of: clinux_current_task()) ?? 0, ordering: .relaxed)
     }
-    executor.run(for: 100_000_000)
+    executor.run(for: longestSearch)
     let place = executor.place.load(ordering: .relaxed)
     if cunwind_is_continuation(place) { found.store(place, ordering: .relaxed) }
   }
@@ -71,10 +73,10 @@ enum YieldPlace {
 extension TaskLayout {
   /// Whether the task that a thread runs has awaited `Task.yield()` last, of all that could have suspended it.
   ///
-  /// False also where that cannot be known. Read through the kernel.
+  /// True also if it is not known where tasks continue then; false if it is not known what the thread runs. Read through the kernel.
   package func hasYielded(threadPointer: UInt64) -> Bool {
-    guard let place = YieldPlace.resumeFunction, let task = currentTask.read(threadPointer: threadPointer), isTask(task)
-    else { return false }
+    guard let task = currentTask.read(threadPointer: threadPointer), isTask(task) else { return false }
+    guard let place = YieldPlace.resumeFunction else { return true }
     return YieldPlace.resumeFunction(of: task) == place
   }
 
@@ -87,6 +89,9 @@ extension TaskLayout {
     #endif
   }
 
-  /// Finds where tasks continue after a yield; takes 100 ms at most.
+  /// Finds where tasks continue after a yield; takes ``longestSearchForYield`` at most.
   package static func findYield() { YieldPlace.find() }
+
+  /// In nanoseconds.
+  package static var longestSearchForYield: UInt64 { YieldPlace.longestSearch }
 }

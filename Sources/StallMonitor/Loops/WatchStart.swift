@@ -129,8 +129,14 @@ struct WatchStart: Sendable {
   private func watchTasks(of session: inout WatchSession, sharesTable: Bool) {
     let (registry, courier) = (session.registry, session.couriers.beats)
     if TaskLayout.needsServicesThreadForYield, courier.addUser() {
-      courier.post(TaskLayout.findYield)
+      // Before the service's tasks take the pool's threads.
+      let isOver = WakeSemaphore()
+      courier.post {
+        TaskLayout.findYield()
+        isOver.post()
+      }
       courier.removeUser()
+      _ = isOver.wait(until: MonotonicClock.now() + TaskLayout.longestSearchForYield)
     }
     let suspension = Suspension(within: session.suspension)
     session.taskPoolSuspension = suspension
