@@ -15,7 +15,6 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/select.h>
-#include <sys/sem.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -381,8 +380,6 @@ static int check_patched(void) { return 0; }
 // -- Two ways to one call
 
 static volatile int takes_second_way;
-static int semaphores;
-static struct sembuf operations[2] = {{0, -1, 0}, {1, 0, 0}};
 static uint64_t behind_first_call;
 
 __attribute__((noinline)) static void on_the_way(volatile int *where) {
@@ -393,54 +390,51 @@ __attribute__((noinline)) static void on_the_way(volatile int *where) {
 #define KEPT_HERE(value) __asm__ volatile("" : "+r"(value))
 
 // Blocks in its first call, whose argument is not what the instructions in front of it put there; that of the second could be anything.
-__attribute__((noinline)) static void block_on_one_way(size_t last) {
+__attribute__((noinline)) static void block_on_one_way(int last) {
   volatile int where = 1;
-  size_t count;
+  int operation;
   if (takes_second_way) {
     on_the_way(&where);
-    count = 2;
-    KEPT_HERE(count);
+    operation = LOCK_EX;
+    KEPT_HERE(operation);
   } else {
     where = 2;
     on_the_way(&where);
-    count = 1;
-    KEPT_HERE(count);
+    operation = LOCK_SH;
+    KEPT_HERE(operation);
   }
-  semop(semaphores, operations, count);
+  flock(waiting_file, operation);
   where = 3;
   on_the_way(&where);
-  semop(semaphores, operations, last);
+  flock(waiting_file, last);
 }
 
 static void *run_one_way(void *ignored) {
   atomic_store(&thread_id, (int)syscall(SYS_gettid));
-  block_on_one_way(1);
+  block_on_one_way(LOCK_UN);
   return ignored;
 }
 
 static int check_ways(cunwind_unwinder *unwinder) {
   static cunwind_frame frames[256];
   int wrong = 0;
-  semaphores = semget(IPC_PRIVATE, 2, 0600);
-  if (semaphores < 0) return perror("semget"), 1;
   for (takes_second_way = 0; takes_second_way < 2; takes_second_way++) {
-    semctl(semaphores, 0, SETVAL, 2);
-    block_on_one_way(1);
+    block_on_one_way(LOCK_UN);
     cunwind_backtrace trace;
     pthread_t thread;
+    flock(holding_file, LOCK_EX);
     atomic_store(&thread_id, 0);
     if (pthread_create(&thread, NULL, run_one_way, NULL) != 0) return 1;
     while (atomic_load(&thread_id) == 0) usleep(1000);
     usleep(10000);
     int captured = capture(unwinder, atomic_load(&thread_id), frames, 256, &trace);
-    semctl(semaphores, 0, SETVAL, 2);
+    flock(holding_file, LOCK_UN);
     pthread_join(thread, NULL);
     // A stack that says so may be short or inexact.
     int is_right = captured == MOVED || trace.approximate || trace.end != CUNWIND_END_OUTERMOST ||
                    (place_of(frames, trace, (const void *)block_on_one_way) == 1 && frames[1].address < behind_first_call);
     wrong += is_wrong("two ways to one call", is_right, trace);
   }
-  semctl(semaphores, 0, IPC_RMID);
   printf("2 ways to one call, %d of them wrong\n", wrong);
   return wrong;
 }

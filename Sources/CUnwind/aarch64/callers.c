@@ -20,8 +20,10 @@
 // The most that the search may take; some milliseconds are usual.
 #define TIME_MAX_NS (500000000ull * CUNWIND_PATIENCE)
 // Places in one module that lead to the function.
-#define TARGETS_MAX 8u
+#define TARGETS_MAX 16u
 #define CHUNK 1024u
+// Functions that jump to each other as their last action, before the one that blocks.
+#define JUMPS_MAX 3u
 
 struct code_search {
   cunwind_unwinder *u;
@@ -145,8 +147,8 @@ static void search_module(struct code_search *s, const struct link_map *map, boo
     s->is_whole = false;
     return;
   }
-  // Entries first; then calls; then the calls of functions that jump.
-  for (unsigned pass = is_own ? 1 : 0; pass < 3; pass++) {
+  // Entries first; then calls; then the calls of functions that jump, and so on.
+  for (unsigned pass = is_own ? 1 : 0; pass <= JUMPS_MAX + 1; pass++) {
     unsigned known = s->count;
     for (unsigned i = 0; i < count; i++) {
       ElfW(Phdr) segment;
@@ -159,7 +161,7 @@ static void search_module(struct code_search *s, const struct link_map *map, boo
       search_segment(s, start, start + (segment.p_filesz & ~3ull), pass == 0);
     }
     if (pass > 0) s->first = known;
-    if (pass == 2 && s->count > known) s->is_whole = false;
+    if (pass == JUMPS_MAX + 1 && s->count > known) s->is_whole = false;
     if (s->is_over || (pass > 0 && s->first == s->count)) break;
   }
 }
