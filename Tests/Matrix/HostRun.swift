@@ -59,6 +59,7 @@ struct HostRun {
     }
     variables.merge(scenario.environment) { $1 }
     variables["MATRIX_DIRECTORY"] = work.path
+    if ProcessInfo.isProcessorEmulated { variables["MATRIX_STALL_FACTOR"] = "5" }
     variables["STALLMONITOR_STATE_DIRECTORY"] = monitor.path
     switch scenario.sink {
     case .file: variables["STALLMONITOR_SINK"] = "file:\(monitor.path)/lines"

@@ -66,7 +66,7 @@ void turn_end(void);
 // Uses the processor for some time.
 void compute(unsigned ms);
 void pause_for(unsigned ms);
-// One turn that computes.
+// One turn that computes; MATRIX_STALL_FACTOR is how many times longer it does, where the processor is slow.
 void stall(unsigned ms);
 
 // Prints one fact, by one write, to standard output or to the file that say_to() opened.

@@ -73,8 +73,9 @@ void pause_for(unsigned ms) {
 }
 
 void stall(unsigned ms) {
+  const char *factor = getenv("MATRIX_STALL_FACTOR");
   turn_begin();
-  compute(ms);
+  compute(ms * (factor != NULL ? (unsigned)atoi(factor) : 1));
   turn_end();
   pause_for(5);
 }
