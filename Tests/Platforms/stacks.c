@@ -67,7 +67,7 @@ __attribute__((noinline)) static void block_below_area(void) {
   syscall(SYS_ppoll, NULL, 0, &(struct timespec){0, BLOCK_MS * 1000000}, NULL, 8);
   area[0]++;
 }
-static void block_flock(void) {
+__attribute__((noinline)) static void block_flock(void) {
   flock(waiting_file, LOCK_EX);
   flock(waiting_file, LOCK_UN);
 }
@@ -118,6 +118,9 @@ __attribute__((noinline)) static int recurse(const struct job *job, int left) {
   else if (leaves[job->leaf].block == block_below_area)
     // On aarch64 its caller is not found if this was a call through a pointer.
     block_below_area();
+  else if (leaves[job->leaf].block == block_flock)
+    // Nor here: `block_on_one_way` calls flock(2), too.
+    block_flock();
   else
     leaves[job->leaf].block();
   return here;
