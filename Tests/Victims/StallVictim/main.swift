@@ -71,8 +71,10 @@ func endAfterwards() {
 }
 
 @inline(never)
-func keepTheLock() {
+func keepTheLock() -> Int {
+  // Not the last action: a jump would leave no frame.
   usleep(UInt32(milliseconds) * 1000)
+  return milliseconds
 }
 
 /// Waits for a lock of Swift's, or for a queue that another thread drains.
@@ -83,7 +85,7 @@ func blockByWaitingInSwift(for kind: String) {
   let keep: @Sendable () -> Void = {
     say("keeper=\(victim_thread_id())")
     held.signal()
-    keepTheLock()
+    _ = keepTheLock()
   }
   switch kind {
   case "Mutex":
