@@ -71,7 +71,7 @@ void cunwind_entry_arguments(cunwind_unwinder *u, uint64_t start, uint64_t call_
     // Another system call is on another way through the function.
     if ((code & 0xff000000u) == 0xd4000000u) continue;
     // A call of another function leaves X19 to X28 (AAPCS64).
-    uint32_t written = !is_branch(code) ? written_by(code) : (code & 0xfc000000u) == 0x94000000u ? 0x7ffffu : 0;
+    uint32_t written = !is_branch(code) ? written_by(code) : cunwind_is_call(code) ? 0x7ffffu : 0;
     for (unsigned to = 0; to < REGISTER_31; to++)
       if ((written >> to & 1) != 0)
         origin[to] = is_move(code, &from) && from != REGISTER_31 ? origin[from] : REGISTER_31;

@@ -26,11 +26,11 @@ void cunwind_entry_arguments(cunwind_unwinder *u, uint64_t start, uint64_t call_
 bool cunwind_arguments_fit(cunwind_unwinder *u, const struct cunwind_arguments *arguments, uint64_t start, uint64_t end,
                            uint64_t call, uint64_t sp, uint64_t frame_pointer);
 
-// Passes each call of `function` to `body`, also those of a function that jumps to it as its last action and can pass
-// these arguments, until `body` returns false. @return false if not all code could be searched.
 // How far a function is taken to continue behind a call in it, where that is not known.
 #define CUNWIND_REST_OF_FUNCTION 4096u
 
+// Passes each call of `function` to `body`, also those of a function that jumps to it as its last action and can pass
+// these arguments, until `body` returns false. @return false if not all code could be searched.
 bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, const struct cunwind_arguments *arguments,
                        bool (*body)(void *argument, uint64_t call), void *argument);
 
