@@ -442,6 +442,48 @@ static int check_ways(cunwind_unwinder *unwinder) {
   return wrong;
 }
 
+// -- Callers that use the frame pointer for something else
+
+#if defined(__x86_64__)
+// Calls a function with `value` in the frame pointer's register, and these arguments.
+void call_keeping(uint64_t value, void (*function)(void), uint64_t first, void (*second)(void));
+__asm__(".text\n.globl call_keeping\n.type call_keeping, @function\ncall_keeping:\n.cfi_startproc\n"
+        "push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\nmov %rdi, %rbp\nmov %rsi, %rax\nmov %rdx, %rdi\nmov %rcx, %rsi\n"
+        "call *%rax\npop %rbp\n.cfi_def_cfa_offset 8\n.cfi_restore %rbp\nret\n.cfi_endproc\n.size call_keeping, . - call_keeping\n");
+
+// Of its callers, the inner one has a number there, and the outer one an address on the stack, which is no frame's.
+static void *run_below_kept(void *ignored) {
+  volatile uint64_t words[16] = {0};
+  atomic_store(&thread_id, (int)syscall(SYS_gettid));
+  call_keeping((uint64_t)(uintptr_t)&words[4], (void (*)(void))call_keeping, 5, block_below_area);
+  return words[0] == 0 ? ignored : NULL;
+}
+
+static int check_kept(cunwind_unwinder *unwinder) {
+  static cunwind_frame frames[256];
+  const void *expected[] = {(const void *)block_below_area, (const void *)call_keeping, (const void *)call_keeping,
+                            (const void *)run_below_kept};
+  const size_t count = sizeof expected / sizeof *expected;
+  cunwind_backtrace trace = {.end = CUNWIND_END_LOST};
+  pthread_t thread;
+  atomic_store(&thread_id, 0);
+  if (pthread_create(&thread, NULL, run_below_kept, NULL) != 0) return 1;
+  while (atomic_load(&thread_id) == 0) usleep(1000);
+  usleep(10000);
+  int captured = capture(unwinder, atomic_load(&thread_id), frames, 256, &trace);
+  pthread_join(thread, NULL);
+  size_t first = place_of(frames, trace, expected[0]), right = 0;
+  while (right < count && first + right < trace.count &&
+         cunwind_function_start(frames[first + right].address - 1) == (uint64_t)(uintptr_t)address_of(expected[right]))
+    right++;
+  int wrong = is_wrong("callers that use the frame pointer", captured == MOVED || (right == count && trace.end == CUNWIND_END_OUTERMOST), trace);
+  printf("1 stack below callers that use the frame pointer, %d of them wrong\n", wrong);
+  return wrong;
+}
+#else
+static int check_kept(cunwind_unwinder *unwinder) { return (void)unwinder, 0; }
+#endif
+
 // Keeps its own return address, so that the caller has one behind a call through a pointer.
 __attribute__((noinline)) static void note_link(void) { stale_link = (uint64_t)(uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)); }
 
@@ -504,5 +546,6 @@ int main(void) {
   bad += check_ends();
   bad += check_patched();
   bad += check_ways(unwinder);
+  bad += check_kept(unwinder);
   return bad != 0 || captures != 2 * (int)LEAVES * DEPTHS * ROUNDS;
 }

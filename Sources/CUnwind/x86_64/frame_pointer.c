@@ -106,10 +106,13 @@ static enum frame_match match_frame(cunwind_unwinder *u, uint64_t candidate, con
   return read_function(u, target, &called) && any_code(u, &called, 6, jumps_into, function) ? CALLS_THIS : CALLS_ANOTHER;
 }
 
-static bool links_upwards(cunwind_unwinder *u, uint64_t candidate) {
-  uint64_t saved;
+// Whether the word at `candidate` is the frame pointer of a frame further out: a return address is above what it leads to. A
+// function without a frame pointer may keep any address of the stack in RBP.
+static bool links_to_a_frame(cunwind_unwinder *u, uint64_t candidate) {
+  uint64_t saved, return_address, target;
   return cunwind_read_word(u, candidate, &saved) && saved > candidate &&
-         saved - u->snapshot->stack_address < u->snapshot->stack_length + (1u << 20);
+         saved - u->snapshot->stack_address < u->snapshot->stack_length + (1u << 20) &&
+         cunwind_read_word(u, saved + 8, &return_address) && cunwind_match_call(u, return_address, &target) != NO_MATCH;
 }
 
 // The frames that are chosen: their frame pointers, where their functions keep any; and where return addresses lie that do
@@ -193,7 +196,7 @@ static bool fits_stage(cunwind_unwinder *u, struct search *search, uint64_t word
     case CALLS_THIS: return search->stage == CALLED_DIRECTLY;
     // A caller whose RBP looks like a frame pointer first; but it may keep anything there.
     case CALLS_THROUGH_A_POINTER:
-      return search->stage == (links_upwards(u, candidate) ? CALLED_BY_ONE_WITH_A_LINK : CALLED_THROUGH_A_POINTER);
+      return search->stage == (links_to_a_frame(u, candidate) ? CALLED_BY_ONE_WITH_A_LINK : CALLED_THROUGH_A_POINTER);
     case CALLS_ANOTHER: return search->stage == CALLED_SOMEHOW;
     default: return false;
   }
