@@ -94,3 +94,82 @@ for stall in computing leaf sorting; do
 done
 END
 }
+
+# Adds to `shares` what QEMU needs so that a folder can be mounted in the machine, by this tag.
+#
+#   share_read_only TAG FOLDER
+shares=()
+share_read_only() {
+  shares+=(-fsdev "local,id=$1,path=$2,security_model=none,readonly=on" -device "virtio-9p-pci,romfile=,fsdev=$1,mount_tag=$1")
+}
+
+# Prints the part of a job that mounts what is shared, at the same place.
+mount_shared() {
+  echo "mkdir -p $2 && mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,cache=loose,ro $1 $2"
+}
+
+# Lists the suites, or modules, of tests that a machine runs: SUITES, or all but those that build packages, which takes hours there.
+list_suites() {
+  # shellcheck disable=SC2086
+  [ -z "${SUITES:-}" ] || { printf '%s\n' $SUITES && return; }
+  printf '%s\n' LoopEngineTests StallReportTests DescriptorIOTests
+  grep --recursive --no-filename --only-matching --extended-regexp '(struct|class|enum) [A-Za-z]+Tests\b' Tests/{StallMonitorTests,StalldTests,MatrixTests} |
+    awk '{ print $2 }' | sort --unique | grep --invert-match --line-regexp 'PublicInterfaceTests\|DocumentedProgramTests'
+}
+
+# Prints the part of a job that runs suites: each by itself, for SUITE_SECONDS at most, so that one that hangs does not hide the others. The
+# checkout is shared. BUILT has the folders `debug` and `release`. Tests find programs in .build, and write there: /opt/stalld/build takes its place.
+#
+#   job_of_suites BUILT SUITE...
+job_of_suites() {
+  local built=$1
+  shift
+  mount_shared checkout "$PWD"
+  cat <<END
+for configuration in debug release; do
+  mkdir -p /opt/stalld/build/\$configuration && mount --bind $built/\$configuration /opt/stalld/build/\$configuration
+done
+mount --rbind /opt/stalld/build $PWD/.build
+ln -sfn /proc/self/fd /dev/fd
+mkdir -p /dev/pts && mount -t devpts devpts /dev/pts
+# For processor quotas.
+mount -t cgroup2 none /sys/fs/cgroup && echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
+cd $PWD
+uname -r
+# Tests have more than a thousand sockets.
+ulimit -n 4096
+export TEST_MACHINE=${TEST_MACHINE-emulated} TEST_BUILD=release STALLTEST_CAPTURES=100 HOME=/root
+for suite in $*; do
+  filter="^(\$suite\.|[A-Za-z]+\.(.*/)?\$suite/)"
+  start=\$SECONDS status=0
+  # RecipeTests run the compiler, which takes minutes here.
+  timeout ${SUITE_SECONDS:-1800} .build/debug/stalldPackageTests.xctest --testing-library swift-testing --no-parallel --skip RecipeTests \
+    --filter "\$filter" >/opt/stalld/tests-\$suite 2>&1 || status=\$?
+  echo "\$suite \$status \$((SECONDS - start))"
+done
+END
+}
+
+# Prints of each suite how many tests passed, failed and were skipped, and what failed. With chroot.sh.
+#
+#   show_suites LEG ROOT SUITE...
+show_suites() {
+  local leg=$1 root=$2 suite status seconds log last failed=0
+  shift 2
+  while read -r suite status seconds; do
+    log=$root/opt/stalld/tests-$suite
+    case $status in 0) last= ;; 124) last=", stopped by its time limit" ;; *) last=", exit code $status" ;; esac
+    count() { grep --text --invert-match ' Test run with ' "$log" | grep --count "$1" || true; }
+    # One that was repeated, as the machine was paused, passes with a known issue.
+    echo "$leg: $suite: $(count '^\(✔\|✘\) Test .* passed after') passed, $(count '^✘ Test .* failed after') failed," \
+      "$(count '^➜ Test ') skipped, $(count ' recorded a known issue') repetitions, $seconds s$last"
+    [ "$status" -eq 0 ] || show_tests "$log" || true
+    grep --text '^➜ Test ' "$log" || true
+    [ "$status" -eq 0 ] && grep --quiet --text ' Test run with [1-9].* passed after' "$log" || failed=1
+  done < <(grep --extended-regexp '^[A-Za-z]+ [0-9]+ [0-9]+$' "$root/opt/stalld/log")
+  # Those that the machine's time limit left no time for.
+  for suite in "$@"; do
+    grep --quiet "^$suite " "$root/opt/stalld/log" || { echo "$leg: $suite: not run to its end" && failed=1; }
+  done
+  return $failed
+}
