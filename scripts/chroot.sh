@@ -9,14 +9,21 @@ chroot_packages=libunwind8,libunwind-dev,libdw-dev,gcc,g++,make,pkg-config,libc6
 #
 #   make_chroot NAME SUITE [PACKAGE,...]       with more packages than all have
 make_chroot() {
-  local name=$1 suite=$2 root=$chroot_place/$1
+  local name=$1 suite=$2 root=$chroot_place/$1 mirror=${MIRROR:-http://deb.debian.org/debian} options=() script=
+  case $suite in
+    # Debian has no key of Ubuntu's. debootstrap has one way to make all of its suites, and names for some.
+    jammy | noble)
+      mirror=${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu} script=gutsy
+      options=(--no-check-gpg --components=main,universe)
+      ;;
+  esac
   [ ! -e "$root/.made" ] || return 0
   [ "$(id -u)" -eq 0 ] || { echo "a chroot needs root" && return 1; }
   scripts/install-dependencies debootstrap >&2 || { echo "debootstrap could not be installed" && return 1; }
   rm -rf "$root"
   mkdir -p "$chroot_place/packages-$suite"
-  timeout "${DOWNLOAD_SECONDS:-900}" debootstrap --variant=minbase --cache-dir="$chroot_place/packages-$suite" --include="$chroot_packages${3:+,$3}" \
-    "$suite" "$root" "${MIRROR:-http://deb.debian.org/debian}" >"$chroot_place/$name.log" 2>&1 ||
+  timeout "${DOWNLOAD_SECONDS:-900}" debootstrap --variant=minbase "${options[@]}" --cache-dir="$chroot_place/packages-$suite" \
+    --include="$chroot_packages${3:+,$3}" "$suite" "$root" "$mirror" $script >"$chroot_place/$name.log" 2>&1 ||
     { echo "debootstrap did not work: $(tail -n 1 "$chroot_place/$name.log")" && return 1; }
   # Linkers outside of the chroot do not find what absolute links lead to.
   ! loader=$(readlink "$root/lib64/ld-linux-x86-64.so.2") || ln -sf "..${loader#..}" "$root/lib64/ld-linux-x86-64.so.2"

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,10 +33,13 @@ static __thread bool forks_on_main_thread, has_announced, is_sharer;
 // Forks of the thread that are in progress: a handler of a signal, or of a fork, may fork.
 static __thread int depth;
 
-// The monitor's threads that work now, the forks that wait for them or are in progress, the threads that wait for forks, and all
-// forks that have begun.
-static uint32_t working_threads, forks, waiting_threads, fork_begins;
+// The monitor's threads that work now, the forks that wait for them or are in progress, and the threads that wait for forks.
+static uint32_t working_threads, forks, waiting_threads;
 static __thread bool is_monitors, is_working;
+
+// How long all forks took that are over, in nanoseconds, and when that of this thread began.
+static uint64_t fork_time;
+static __thread int64_t fork_begin;
 
 // How long a fork waits for the monitor's threads, and they for a fork, in nanoseconds.
 enum { FORK_WAITS = 3000000, THREAD_WAITS = 100000000 };
@@ -91,7 +95,7 @@ bool clinux_fork_monitor_thread_leaves(void) {
 
 static void announce_fork(void) {
   has_announced = true;
-  __atomic_add_fetch(&fork_begins, 1, __ATOMIC_RELAXED);
+  fork_begin = clinux_monotonic();
   __atomic_add_fetch(&forks, 1, __ATOMIC_SEQ_CST);
   uint32_t working = __atomic_load_n(&working_threads, __ATOMIC_SEQ_CST);
   if (working == 0) return;
@@ -103,11 +107,12 @@ static void announce_fork(void) {
 
 static void end_fork(void) {
   has_announced = false;
+  __atomic_add_fetch(&fork_time, (uint64_t)(clinux_monotonic() - fork_begin), __ATOMIC_RELAXED);
   uint32_t left = __atomic_sub_fetch(&forks, 1, __ATOMIC_SEQ_CST);
   if (left == 0 && __atomic_load_n(&waiting_threads, __ATOMIC_SEQ_CST) != 0) clinux_futex_wake(&forks, INT_MAX);
 }
 
-uint32_t clinux_fork_begin_count(void) { return __atomic_load_n(&fork_begins, __ATOMIC_RELAXED); }
+uint64_t clinux_fork_time(void) { return __atomic_load_n(&fork_time, __ATOMIC_RELAXED); }
 
 bool clinux_fork_is_in_progress(void) { return __atomic_load_n(&forks, __ATOMIC_RELAXED) != 0; }
 
@@ -173,10 +178,12 @@ static void stop_sharing_locks(void) {
   is_sharer = false;
 }
 
-static void before_fork(void) {
-  // The outer fork has taken all there is.
-  if (depth++ > 0) return;
-  int error = errno;
+static void give_own_back(void) {
+  if (own_taken != NULL) give_back(own_taken);
+  own_taken = NULL;
+}
+
+static void begin_fork(void) {
   announce_fork();
   forks_on_main_thread = clinux_gettid() == getpid();
   uint32_t *own = clinux_loop_current_lock;
@@ -184,29 +191,18 @@ static void before_fork(void) {
   if (own == NULL && forks_on_main_thread) own = __atomic_load_n(&clinux_main_loop_lock, __ATOMIC_ACQUIRE);
   own_taken = own != NULL && take(own) ? own : NULL;
   share_locks();
-  errno = error;
 }
 
-static void give_own_back(void) {
-  if (own_taken != NULL) give_back(own_taken);
-  own_taken = NULL;
-}
-
-static void parent_after_fork(void) {
-  // A handler that is registered as a thread forks has no fork of its own.
-  if (depth == 0 || --depth > 0) return;
-  int error = errno;
+static void end_fork_in_parent(void) {
   stop_sharing_locks();
   give_own_back();
   end_fork();
-  errno = error;
 }
 
-// Between fork and exec: it makes no call but futex(2), allocates nothing and takes no lock.
-static void child_after_fork(void) {
+// Between fork and exec: it makes no calls but futex(2) and rt_sigprocmask(2), allocates nothing and takes no lock.
+static void end_fork_in_child(void) {
   // None of the other threads is here. An outer fork of this one continues.
-  bool is_outermost = depth == 0 || --depth == 0;
-  if (is_outermost) {
+  if (depth == 0) {
     has_announced = is_sharer = false;
     give_own_back();
   }
@@ -224,6 +220,36 @@ static void child_after_fork(void) {
   }
   if (!forks_on_main_thread) clinux_fork_left_main_thread = true;
 }
+
+// A handler of a signal that forked in the middle of `body` would find what is taken and not noted.
+static void without_signals(void (*body)(void)) {
+  sigset_t all, before;
+  int error = errno;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  body();
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = error;
+}
+
+// The outermost fork takes and gives back for those within.
+static void note_begin(void) {
+  if (depth++ == 0) begin_fork();
+}
+
+static void note_end_in_parent(void) {
+  // A handler that is registered as a thread forks has no fork of its own.
+  if (depth > 0 && --depth == 0) end_fork_in_parent();
+}
+
+static void note_end_in_child(void) {
+  if (depth > 0) --depth;
+  end_fork_in_child();
+}
+
+static void before_fork(void) { without_signals(note_begin); }
+static void parent_after_fork(void) { without_signals(note_end_in_parent); }
+static void child_after_fork(void) { without_signals(note_end_in_child); }
 
 // At load time, before there is any loop: a fork before this could lose the thread that libdispatch treats as the main one.
 __attribute__((constructor)) static void register_handlers(void) {

@@ -1,4 +1,4 @@
-// Which module holds an address: by glibc's `_dl_find_object` (since 2.35), or else by a copy of the loader's list.
+// Which module holds an address: by glibc's `_dl_find_object` (since 2.36), or else by a copy of the loader's list.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -29,7 +29,10 @@ static pthread_once_t looked_up = PTHREAD_ONCE_INIT;
 static _Atomic bool uses_list;
 
 static void look_up(void) {
-  loader.find_object = (int (*)(void *, struct found_object *))dlsym(RTLD_DEFAULT, "_dl_find_object");
+  const char *(*version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+  // That of 2.35 takes what lies between the loader's segments for the loader's; on aarch64 it is the vDSO.
+  if (version == NULL || strcmp(version(), "2.35") != 0)
+    loader.find_object = (int (*)(void *, struct found_object *))dlsym(RTLD_DEFAULT, "_dl_find_object");
   loader.list = dlsym(RTLD_DEFAULT, "_r_debug");
   if (loader.find_object == NULL) atomic_store(&uses_list, true);
 }

@@ -104,6 +104,23 @@ extension WatchedHosts {
       #expect(victim.facts["ended"] == "300")
     }
 
+    /// Only a handler of the monitor's that had a lock for itself could make it wait.
+    @Test func handlersOfSignalsMayFork() throws {
+      let victim = try Victim.run(
+        "fork-in-handlers", through: ["/usr/bin/timeout", "30"], program: Self.victim.get())
+      #expect(victim.status == 0)
+      #expect(victim.facts["forked"] == "1")
+    }
+
+    /// The watchdog waits for a fork, and is late by that.
+    @Test func forkThatTakesLongIsNoStopOfTheProcess() throws {
+      let victim = try run("slow-fork")
+      #expect(victim.reports("stall.ended").map(\.cause) == ["sleep"], "\(victim.reports)")
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(ended.duration > 990)
+      #expect(ended["stall", "evidence", "frozen_ms"] == nil)
+    }
+
     /// What it does not know of has its default.
     @Test func hostOfAnOlderHeaderHasFewerOptions() throws {
       let victim = try run("older")

@@ -146,7 +146,7 @@ struct TurnMonitorTests {
   @Test mutating func suspensionDoesNotEndAStall() {
     let word = follow(turn(at: 1250, since: 1000))
     var reading = Reading(now: 1300, word: word, turnBegan: 1000, isSuspended: true)
-    #expect(decide(reading) == .checkAgain(at: 1350))
+    #expect(isSampled(in: 1325...1375, decide(reading)))
     #expect(!monitor.isHealthy(reading))
     reading.turnEnd = 1290
     #expect(decide(reading) == .ended(at: 1290))
@@ -212,10 +212,15 @@ struct TurnMonitorTests {
     let word = follow(turn(at: 1250, since: 1000))
     #expect(monitor.isFollowing)
     monitor.didSample(at: 1250)
-    #expect(decide(Reading(now: 1349, word: word, turnBegan: 1000)) == .checkAgain(at: 1350))
-    #expect(decide(Reading(now: 1350, word: word, turnBegan: 1000)) == .due(sample: true, ongoing: false))
-    monitor.didSample(at: 1352)
-    #expect(decide(Reading(now: 1352, word: word, turnBegan: 1000)) == .checkAgain(at: 1552))
+    #expect(isSampled(in: 1325...1375, decide(Reading(now: 1324, word: word, turnBegan: 1000))))
+    #expect(decide(Reading(now: 1375, word: word, turnBegan: 1000)) == .due(sample: true, ongoing: false))
+    monitor.didSample(at: 1380)
+    #expect(isSampled(in: 1530...1630, decide(Reading(now: 1380, word: word, turnBegan: 1000))))
+  }
+
+  /// Whether the next sample is due then: intervals are irregular.
+  private func isSampled(in times: ClosedRange<UInt64>, _ decision: TurnMonitor.Decision) -> Bool {
+    if case .checkAgain(let time) = decision { times.contains(time) } else { false }
   }
 
   @Test mutating func ongoingIsDueASecondAfterTheBeginning() {
@@ -391,25 +396,39 @@ struct TurnMonitorTests {
 
 /// When samples and `stall.ongoing` are due.
 struct SampleScheduleTests {
+  /// Each interval is up to a quarter shorter or longer.
   @Test func samplesGrowFurtherApartUpToASecond() {
     var schedule = SampleSchedule(start: 0, now: 250_000_000, sampling: 100_000_000)
     // The first was due when the stall was found; what comes next counts from it.
     schedule.didSample(at: 250_000_000)
     var last: UInt64 = 250_000_000
-    var intervals: [UInt64] = []
-    for _ in 0..<6 {
-      intervals.append((schedule.nextSample - last) / 1_000_000)
+    for expected: UInt64 in [100, 200, 400, 800, 1000, 1000] {
+      let interval = schedule.nextSample - last
+      #expect((expected * 750_000...expected * 1_250_000).contains(interval), "\(expected): \(interval)")
       last = schedule.nextSample
       schedule.didSample(at: last)
     }
-    #expect(intervals == [100, 200, 400, 800, 1000, 1000])
-    #expect(SampleSchedule(start: 0, now: 7, sampling: 100).nextSample == 107)
+  }
+
+  /// Work with a period of 50 ms that computes for 30 of them: regular samples would always meet the same part.
+  @Test func samplesMeetAllOfPeriodicWork() {
+    var computing = 0
+    for stall in 0..<200 {
+      let start = UInt64(stall) * 1_000_003
+      var schedule = SampleSchedule(start: start, now: start + 250_000_000, sampling: 100_000_000)
+      for time in sequence(first: start + 250_000_000, next: { _ in schedule.nextSample }).prefix(5) {
+        if (time - start) % 50_000_000 < 30_000_000 { computing += 1 }
+        schedule.didSample(at: time)
+      }
+    }
+    // 600 of 1000; the first sample of each stall is at its beginning.
+    #expect((550...750).contains(computing), "\(computing) of 1000")
   }
 
   @Test func longSamplingIsKept() {
     var schedule = SampleSchedule(start: 0, now: 0, sampling: 30_000_000_000)
     schedule.didSample(at: 0)
-    #expect(schedule.nextSample == 30_000_000_000)
+    #expect((22_500_000_000...37_500_000_000).contains(schedule.nextSample))
   }
 
   @Test func ongoingIsDueAtGrowingIntervals() {
@@ -434,7 +453,7 @@ struct SampleScheduleTests {
     #expect(SampleSchedule(start: 0, now: 5_000_000_000).nextOngoing == 5_000_000_001)
   }
 
-  @Test func halfAMinuteCostsAtMostFortySamples() {
+  @Test func halfAMinuteCostsSomeFortySamples() {
     var schedule = SampleSchedule(start: 0, now: 250_000_000)
     schedule.didSample(at: 250_000_000)
     var samples = 1
@@ -442,7 +461,7 @@ struct SampleScheduleTests {
       schedule.didSample(at: schedule.nextSample)
       samples += 1
     }
-    #expect(samples <= 40)
+    #expect(samples <= 45)
     #expect(samples >= 25)
   }
 }

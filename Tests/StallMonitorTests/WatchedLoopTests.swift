@@ -166,7 +166,8 @@ struct WatchedLoopTests {
     let late = turn.stamp + Self.threshold
     #expect(loop.check(at: late, frozen: 0) == .late(turn))
     #expect(loop.beginEpisode(turn: turn, id: "x", now: late))
-    #expect(loop.check(at: late, frozen: 0) == .checkAgain(at: late + 100_000_000))
+    let next = if case .checkAgain(let time) = loop.check(at: late, frozen: 0) { time } else { UInt64(0) }
+    #expect((late + 75_000_000...late + 125_000_000).contains(next))
     let before = MonotonicClock.now()
     pulse.idle()
     let after = MonotonicClock.now()
@@ -214,6 +215,55 @@ struct WatchedLoopTests {
     for _ in 0..<2 { episode.note(nil, at: 1540, isOver: true) }
     #expect(episode.weight(of: .running) == 310 && episode.weight(of: .starved) == 230)
     #expect(episode.summaries.map(\.weight) == [150, 160, 230] && episode.tree.total == 540)
+  }
+
+  /// What the kernel counted decides how much of the time a sample can represent.
+  @Test func timeThatNoSampleCanRepresentHasNoFunction() {
+    func usage(_ observed: UInt64, cpu: UInt64) -> ResourceUsage {
+      ResourceUsage(
+        observed: observed * 1_000_000, cpu: cpu * 1_000_000, runDelay: 0, throttled: 0, majorFaults: 0, minorFaults: 0,
+        blockDelay: 0, pressure: nil)
+    }
+    func stall(_ samples: [(at: UInt64, symbol: String, cause: Cause, cpu: UInt64)]) -> Episode {
+      var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
+      for (time, symbol, cause, cpu) in samples {
+        var sample = Episode.Sample.stub(cause: cause, symbol: symbol)
+        sample.thread = 1
+        if cause != .running { sample.activity = .blocked(.init(number: 0, stackPointer: 0, programCounter: 0)) }
+        episode.add(sample, at: time * 1_000_000, usage: usage(time, cpu: cpu))
+      }
+      return episode
+    }
+    // It waited for nearly all of the time, in something that is not known; or the process was stopped.
+    let waited = stall([(1000, "f()", .running, 40)])
+    #expect(waited.cause == .unknown && waited.heaviest?.failure == .notSampled && waited.heaviest?.stack.isEmpty == true)
+    // It computed, and no sample shows what.
+    let computed = stall([(250, "f()", .sleep, 230)])
+    #expect(computed.cause == .running && computed.heaviest?.failure == .notSampled)
+    // Between two samples of which one shows either, each has its part.
+    let both = stall([(250, "f()", .running, 250), (1250, "g()", .sleep, 350)])
+    #expect(both.cause == .sleep && both.heaviest?.stack.first?.symbol == "g()")
+    #expect(both.summaries.map(\.weight) == [350_000_000, 900_000_000])
+    // Periodic work, always met at the same place.
+    let periodic = stall((1...6).map { ($0 * 100, "f()", .sleep, $0 * 60) })
+    #expect(periodic.cause == .running && periodic.heaviest?.failure == .notSampled)
+    // Counted at a tick of the kernel's clock.
+    #expect(stall([(100, "f()", .running, 86)]).summaries.map(\.weight) == [100_000_000])
+  }
+
+  /// The function is one in which the stall's cause was seen.
+  @Test func functionAndCauseBelongTogether() {
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
+    for (time, symbol, cause) in [(900, "a()", .running), (1800, "b()", .running), (3000, "s()", .sleep)]
+      as [(UInt64, String, Cause)]
+    {
+      var sample = Episode.Sample.stub(cause: cause, symbol: symbol)
+      sample.stack.append(StackFrame(symbol: "turn()"))
+      episode.add(sample, at: time)
+    }
+    episode.note(nil, at: 3600, isOver: true)
+    #expect(episode.weight(of: .sleep) == 1200 && episode.weight(of: .running) == 2400)
+    #expect(episode.cause == .running && episode.heaviest?.stack.first?.symbol == "a()")
   }
 
   /// Its name may come after the next sample has.

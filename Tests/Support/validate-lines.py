@@ -13,8 +13,10 @@ import jsonschema
 
 with open(sys.argv[1], encoding="utf-8") as file:
     schema = json.load(file)
-jsonschema.Draft202012Validator.check_schema(schema)
-validator = jsonschema.Draft202012Validator(schema)
+# That of the schema's draft; before jsonschema 4.0, of an earlier one, which does not judge what stands beside a reference.
+Validator = jsonschema.validators.validator_for(schema)
+Validator.check_schema(schema)
+validator = Validator(schema)
 
 
 def faults(lines):

@@ -45,8 +45,9 @@ void clinux_fork_monitor_thread_rests(void);
 // does nothing meanwhile.
 bool clinux_fork_monitor_thread_leaves(void);
 
-// How many forks this process has begun, and whether one is in progress now: its other threads wait for memory meanwhile.
-uint32_t clinux_fork_begin_count(void);
+// How long this process's forks took, in nanoseconds, without those in progress; and whether one is in progress: other threads
+// wait for memory meanwhile. Forks at the same time count each.
+uint64_t clinux_fork_time(void);
 bool clinux_fork_is_in_progress(void);
 
 #endif

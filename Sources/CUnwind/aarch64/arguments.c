@@ -19,16 +19,6 @@
 // The zero register or the stack pointer.
 #define REGISTER_31 31u
 
-static int64_t field(uint32_t code, unsigned low, unsigned count) {
-  return (int64_t)((uint64_t)code << (64 - low - count)) >> (64 - count);
-}
-
-static bool is_branch(uint32_t code) {
-  return (code & 0x1c000000u) == 0x14000000u && (code & 0xfe000000u) != 0xd4000000u;
-}
-
-static bool is_indirect_branch(uint32_t code) { return (code & 0xfffffc1fu) == 0xd61f0000u; }
-
 // brk, hlt and udf: what follows is reached by a branch alone.
 static bool is_end(uint32_t code) { return (code & 0xff80001fu) == 0xd4000000u ? (code & 0x00600000u) != 0 : code < 0x10000u; }
 
@@ -62,7 +52,7 @@ void cunwind_entry_arguments(cunwind_unwinder *u, uint64_t start, uint64_t call_
   // Which register of the function's beginning each one has now; none if another instruction has written it.
   unsigned origin[32];
   for (unsigned i = 0; i < 32; i++) origin[i] = i;
-  memset(arguments, 0, sizeof *arguments);
+  *arguments = (struct cunwind_arguments){.function = start};
   if (call_end - start > 4 * 2 * LENGTH) return;
   for (uint64_t at = start; at < call_end; at += 4) {
     uint32_t code;
@@ -71,7 +61,7 @@ void cunwind_entry_arguments(cunwind_unwinder *u, uint64_t start, uint64_t call_
     // Another system call is on another way through the function.
     if ((code & 0xff000000u) == 0xd4000000u) continue;
     // A call of another function leaves X19 to X28 (AAPCS64).
-    uint32_t written = !is_branch(code) ? written_by(code) : cunwind_is_call(code) ? 0x7ffffu : 0;
+    uint32_t written = !cunwind_is_branch(code) ? written_by(code) : cunwind_is_call(code) ? 0x7ffffu : 0;
     for (unsigned to = 0; to < REGISTER_31; to++)
       if ((written >> to & 1) != 0)
         origin[to] = is_move(code, &from) && from != REGISTER_31 ? origin[from] : REGISTER_31;
@@ -105,7 +95,7 @@ static uint64_t load_address(uint32_t code, const struct registers *r) {
   if ((r->known >> from & 1) == 0) return 0;
   if ((code & 0xbfc00000u) == 0xb9400000u)
     return r->value[from] + (uint64_t)(code >> 10 & 0xfff) * (code >> 30 == 3 ? 8 : 4);
-  if ((code & 0xbfe00c00u) == 0xb8400000u) return r->value[from] + (uint64_t)field(code, 12, 9);
+  if ((code & 0xbfe00c00u) == 0xb8400000u) return r->value[from] + (uint64_t)cunwind_signed_bits(code, 12, 9);
   return 0;
 }
 
@@ -137,7 +127,7 @@ static void run(cunwind_unwinder *u, uint32_t code, uint64_t at, struct register
     result = (code >> 30 & 1) == 0 ? r->value[from] + immediate : r->value[from] - immediate;
   } else if ((code & 0x9f000000u) == 0x90000000u) {  // adrp
     is_known = true;
-    result = (at & ~0xfffull) + (uint64_t)((field(code, 5, 19) * 4 + (code >> 29 & 3)) * 4096);
+    result = (at & ~0xfffull) + (uint64_t)((cunwind_signed_bits(code, 5, 19) * 4 + (code >> 29 & 3)) * 4096);
   } else if (place != 0) {
     is_known = cunwind_in_copy(u->snapshot, place, 8) && cunwind_read_word(u, place, &result);
     is_relative = true;
@@ -154,9 +144,10 @@ static void run(cunwind_unwinder *u, uint32_t code, uint64_t at, struct register
 
 // Where a branch leads that has its target in itself; 0 if `code` is no such branch.
 static uint64_t target_of_branch(uint32_t code, uint64_t at) {
-  if ((code & 0x7c000000u) == 0x14000000u) return at + (uint64_t)(field(code, 0, 26) * 4);
-  if ((code & 0xfe000000u) == 0x54000000u || (code & 0x7e000000u) == 0x34000000u) return at + (uint64_t)(field(code, 5, 19) * 4);
-  if ((code & 0x7e000000u) == 0x36000000u) return at + (uint64_t)(field(code, 5, 14) * 4);
+  uint64_t target = cunwind_branch_target(code, at) + cunwind_call_target(code, at);
+  if (target != 0) return target;
+  if ((code & 0xfe000000u) == 0x54000000u || (code & 0x7e000000u) == 0x34000000u) return at + (uint64_t)(cunwind_signed_bits(code, 5, 19) * 4);
+  if ((code & 0x7e000000u) == 0x36000000u) return at + (uint64_t)(cunwind_signed_bits(code, 5, 14) * 4);
   return 0;
 }
 
@@ -165,7 +156,7 @@ static uint64_t target_of_branch(uint32_t code, uint64_t at) {
 static uint64_t certain_start(cunwind_unwinder *u, uint64_t start, uint64_t end, uint64_t call) {
   uint64_t first = call;
   uint32_t code;
-  while (first > start && call - first < 4 * LENGTH && cunwind_read_instruction(u, first - 4, &code) && !is_branch(code) && !is_end(code))
+  while (first > start && call - first < 4 * LENGTH && cunwind_read_instruction(u, first - 4, &code) && !cunwind_is_branch(code) && !is_end(code))
     first -= 4;
   if (call - start > BRANCH_REACH || end - call > BRANCH_REACH) return call;
   for (uint64_t at = start; at < end; at += 4) {
@@ -173,13 +164,18 @@ static uint64_t certain_start(cunwind_unwinder *u, uint64_t start, uint64_t end,
     uint64_t target = target_of_branch(code, at);
     if (target > first && target <= call) first = target;
     // By a table of places, which may be any.
-    if (is_indirect_branch(code)) return call;
+    if (cunwind_is_indirect_branch(code)) return call;
   }
   return first;
 }
 
 bool cunwind_arguments_fit(cunwind_unwinder *u, const struct cunwind_arguments *arguments, uint64_t start, uint64_t end,
                            uint64_t call, uint64_t sp, uint64_t frame_pointer) {
+  uint32_t branch;
+  if (!cunwind_read_instruction(u, call, &branch)) return false;
+  uint64_t target = cunwind_branch_target(branch, call) + cunwind_call_target(branch, call);
+  // A function between them may have put them elsewhere.
+  if (cunwind_resolve_target(u, target) != arguments->function) return true;
   struct registers r = {.value = {[REGISTER_31] = sp, [CUNWIND_FRAME_POINTER] = frame_pointer}};
   if (sp != 0) r.known = r.relative = 1u << REGISTER_31;
   if (sp != 0 && frame_pointer != CUNWIND_NO_FRAME_POINTER) {

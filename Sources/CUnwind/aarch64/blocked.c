@@ -62,10 +62,10 @@ static bool passes_to(cunwind_unwinder *u, uint64_t target, uint64_t function) {
   return target == function;
 }
 
-// Whether a call to `target` runs `function` in the end: itself, or by a jump as its last action, which can pass these
-// arguments.
-static bool leads_to(cunwind_unwinder *u, uint64_t target, uint64_t function,
-                     const struct cunwind_arguments *arguments) {
+// Whether a call to `target` runs the function that has these arguments in the end: itself, or by a jump as its last
+// action, which can pass them.
+static bool leads_to(cunwind_unwinder *u, uint64_t target, const struct cunwind_arguments *arguments) {
+  const uint64_t function = arguments->function;
   uint64_t start, end;
   if (passes_to(u, target, function)) return true;
   target = cunwind_resolve_target(u, target);
@@ -75,10 +75,7 @@ static bool leads_to(cunwind_unwinder *u, uint64_t target, uint64_t function,
     if (!cunwind_read_instruction(u, at, &code)) break;
     uint64_t jump = cunwind_branch_target(code, at);
     if (jump == 0 || (jump >= start && jump < end) || !passes_to(u, jump, function)) continue;
-    // A function between them may have put them elsewhere.
-    if (cunwind_resolve_target(u, jump) != function ||
-        cunwind_arguments_fit(u, arguments, start, end, at, 0, CUNWIND_NO_FRAME_POINTER))
-      return true;
+    if (cunwind_arguments_fit(u, arguments, start, end, at, 0, CUNWIND_NO_FRAME_POINTER)) return true;
   }
   return false;
 }
@@ -144,9 +141,9 @@ static bool is_consistent(cunwind_unwinder *u, const struct place *place) {
 // What the search for the blocked function's caller knows and has found.
 struct search {
   cunwind_unwinder *unwinder;
-  // The function that blocks, and where its caller's stack pointer is.
-  uint64_t function, sp;
+  // What the function that blocks was given, and where its caller's stack pointer is.
   struct cunwind_arguments arguments;
+  uint64_t sp;
   struct place place;
   // The function that has the place, 0 if none was found, and whether another function has one as well.
   uint64_t caller;
@@ -154,16 +151,6 @@ struct search {
   // Whether another place fits as well, or the place does not follow from the code alone.
   bool is_approximate;
 };
-
-// Whether the call at `call` in the function from `start` to `end` can have passed what the blocked function was given.
-static bool can_pass(const struct search *search, uint64_t start, uint64_t end, uint64_t call, uint64_t frame_pointer) {
-  uint32_t code;
-  if (!cunwind_read_instruction(search->unwinder, call, &code)) return false;
-  uint64_t target = call + (uint64_t)((int64_t)((uint64_t)code << 38) >> 36);
-  // A function between them may have put them elsewhere.
-  if (cunwind_resolve_target(search->unwinder, target) != search->function) return true;
-  return cunwind_arguments_fit(search->unwinder, &search->arguments, start, end, call, search->sp, frame_pointer);
-}
 
 // Looks for the call in the caller that begins at `start`, whose return address lies at `slot`.
 static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot, uint64_t return_address,
@@ -182,9 +169,9 @@ static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot,
   for (uint64_t at = start; at < end && found < 2; at += 4) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at, &code)) break;
-    if (!cunwind_is_call(code)) continue;
-    uint64_t target = at + (uint64_t)((int64_t)((uint64_t)code << 38) >> 36);
-    if (!can_pass(search, start, end, at, place.frame_pointer) || !leads_to(u, target, search->function, &search->arguments))
+    uint64_t target = cunwind_call_target(code, at);
+    if (target == 0 || !cunwind_arguments_fit(u, &search->arguments, start, end, at, search->sp, place.frame_pointer) ||
+        !leads_to(u, target, &search->arguments))
       continue;
     // Inside of the call, as a function that does not return may end with it.
     place.ip = at + 3;
@@ -214,9 +201,9 @@ static bool is_possible_call(void *argument, uint64_t call) {
     return true;
   }
   if (cunwind_match_call(u, cunwind_code_address(next.ip), &target) == NO_MATCH) return true;
-  const struct cunwind_arguments unknown = {0};
-  if (target != 0 && !leads_to(u, target, start, &unknown)) return true;
-  if (!can_pass(search, start, end, call, place.frame_pointer)) return true;
+  const struct cunwind_arguments unknown = {.function = start};
+  if (target != 0 && !leads_to(u, target, &unknown)) return true;
+  if (!cunwind_arguments_fit(u, &search->arguments, start, end, call, search->sp, place.frame_pointer)) return true;
   if (search->caller != 0 && search->caller != start) search->is_ambiguous = true;
   if (search->caller == 0) search->place = place, search->caller = start;
   return !search->is_ambiguous;
@@ -236,14 +223,14 @@ static void walk_from(cunwind_unwinder *u, struct cunwind_walk *w, const struct 
 static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
   struct search search;
   struct place innermost = {w->ip, w->sp, CUNWIND_NO_FRAME_POINTER}, next;
-  uint64_t end;
+  uint64_t function, end;
   memset(&search, 0, sizeof search);
   search.unwinder = u;
-  if (!find_function(u, w->ip, &search.function, &end)) return;
+  if (!find_function(u, w->ip, &function, &end)) return;
   // With any link the table says where the caller's stack pointer is.
-  if (!step_from(u, innermost, search.function, &next) || next.ip != search.function) return;
+  if (!step_from(u, innermost, function, &next) || next.ip != function) return;
   search.sp = next.sp;
-  cunwind_entry_arguments(u, search.function, w->ip, &search.arguments);
+  cunwind_entry_arguments(u, function, w->ip, &search.arguments);
   const uint64_t deadline = cunwind_now_ns() + TIME_MAX_NS;
   for (uint64_t i = 0; i < SCAN_LIMIT; i++) {
     uint64_t slot = search.sp + 8 * i, word, target, start;
@@ -261,7 +248,7 @@ static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
   // Its caller was called through a pointer, and no call names it. It is probably the only one of all that call the function
   // for which the stack is as its table says, if that leads to the outermost frame: others may call it through a pointer.
   search.is_approximate = true;
-  if (!cunwind_each_call(u, search.function, &search.arguments, is_possible_call, &search) || search.caller == 0 || search.is_ambiguous) return;
+  if (!cunwind_each_call(u, &search.arguments, is_possible_call, &search) || search.caller == 0 || search.is_ambiguous) return;
   const struct cunwind_walk stopped = *w;
   walk_from(u, w, &search);
   if (w->result.end == CUNWIND_END_LOST) *w = stopped;

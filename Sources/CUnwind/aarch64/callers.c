@@ -27,7 +27,6 @@
 
 struct code_search {
   cunwind_unwinder *u;
-  uint64_t function;
   const struct cunwind_arguments *arguments;
   bool (*body)(void *argument, uint64_t call);
   void *argument;
@@ -51,7 +50,7 @@ static void add_target(struct code_search *s, uint64_t target) {
 
 static void find_entry(struct code_search *s, uint64_t address, uint32_t code) {
   // adrp x16: the first instruction of an entry, or the second behind `bti`.
-  if ((code & 0x9f00001fu) != 0x90000010u || cunwind_resolve_target(s->u, address) != s->function) return;
+  if ((code & 0x9f00001fu) != 0x90000010u || cunwind_resolve_target(s->u, address) != s->arguments->function) return;
   uint32_t before;
   bool has_landing = cunwind_read_instruction(s->u, address - 4, &before) && (before & 0xffffff3fu) == 0xd503241fu;
   add_target(s, has_landing ? address - 4 : address);
@@ -61,7 +60,7 @@ static void find_entry(struct code_search *s, uint64_t address, uint32_t code) {
 static void find_branch(struct code_search *s, uint64_t address, uint32_t code) {
   // bl, and b as a function's last action.
   if ((code & 0x7c000000u) != 0x14000000u) return;
-  uint64_t target = address + (uint64_t)((int64_t)((uint64_t)code << 38) >> 36);
+  uint64_t target = address + (uint64_t)(cunwind_signed_bits(code, 0, 26) * 4);
   bool is_target = false;
   for (unsigned i = s->first; i < s->count && !is_target; i++) is_target = s->targets[i] == target;
   if (!is_target) return;
@@ -71,9 +70,7 @@ static void find_branch(struct code_search *s, uint64_t address, uint32_t code) 
   }
   uint64_t start = cunwind_function_start(address);
   if (start == 0 || start == target) return;
-  // A function between them may have put the arguments elsewhere.
-  if (cunwind_resolve_target(s->u, target) != s->function ||
-      cunwind_arguments_fit(s->u, s->arguments, start, address + CUNWIND_REST_OF_FUNCTION, address, 0, CUNWIND_NO_FRAME_POINTER))
+  if (cunwind_arguments_fit(s->u, s->arguments, start, address + CUNWIND_REST_OF_FUNCTION, address, 0, CUNWIND_NO_FRAME_POINTER))
     add_target(s, start);
 }
 
@@ -124,14 +121,14 @@ static bool imports(struct code_search *s, const struct link_map *map) {
     size_t part = count - done < CHUNK ? (size_t)(count - done) : CHUNK;
     if (!read_all(first_slot + 8 * done, words, 8 * part)) return s->is_whole = false;
     for (size_t i = 0; i < part; i++)
-      if (words[i] == s->function) return true;
+      if (words[i] == s->arguments->function) return true;
   }
   return false;
 }
 
 static void search_module(struct code_search *s, const struct link_map *map, bool is_own) {
   s->count = s->first = 0;
-  if (is_own) add_target(s, s->function);
+  if (is_own) add_target(s, s->arguments->function);
   if (!is_own && !imports(s, map)) return;
   ElfW(Ehdr) header;
   uint64_t base, headers = 0, count = 0;
@@ -166,13 +163,13 @@ static void search_module(struct code_search *s, const struct link_map *map, boo
   }
 }
 
-bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, const struct cunwind_arguments *arguments,
+bool cunwind_each_call(cunwind_unwinder *u, const struct cunwind_arguments *arguments,
                        bool (*body)(void *argument, uint64_t call), void *argument) {
   struct code_search s = {
-      .u = u, .function = function, .arguments = arguments, .body = body, .argument = argument, .is_whole = true};
+      .u = u, .arguments = arguments, .body = body, .argument = argument, .is_whole = true};
   s.end_time = cunwind_now_ns() + TIME_MAX_NS;
   struct cunwind_mapping own;
-  if (!cunwind_find_mapping(function, &own)) return false;
+  if (!cunwind_find_mapping(arguments->function, &own)) return false;
   // The list is read as foreign memory, because another thread may change it.
   uint64_t at = own.link_map;
   struct link_map map;

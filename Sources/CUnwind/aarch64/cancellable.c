@@ -24,7 +24,7 @@ static uint64_t first_call(uint64_t address) {
   uint32_t code[LENGTH];
   size_t count = address == 0 ? 0 : cunwind_read(address, code, sizeof code) / sizeof *code;
   for (size_t i = 0; i < count; i++)
-    if (cunwind_is_call(code[i])) return address + 4 * i + (uint64_t)((int64_t)((uint64_t)code[i] << 38) >> 36);
+    if (cunwind_is_call(code[i])) return cunwind_call_target(code[i], address + 4 * i);
   return 0;
 }
 

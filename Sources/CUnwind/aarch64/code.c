@@ -16,10 +16,6 @@ bool cunwind_read_instruction(cunwind_unwinder *u, uint64_t address, uint32_t *c
   return address % 4 == 0 && cunwind_read_cached(u, address, code, sizeof *code);
 }
 
-static int64_t signed_bits(uint32_t code, unsigned low, unsigned count) {
-  return (int64_t)((uint64_t)code << (64 - low - count)) >> (64 - count);
-}
-
 static unsigned first_register(uint32_t code) { return code & 31; }
 static unsigned base_register(uint32_t code) { return code >> 5 & 31; }
 static unsigned second_register(uint32_t code) { return code >> 10 & 31; }
@@ -31,23 +27,22 @@ static int64_t pair_write_back(uint32_t code) {
   if ((code & 0x3a000000u) != 0x28000000u || (code & 0x00800000u) == 0) return 0;
   bool is_vector = (code & 0x04000000u) != 0;
   unsigned kind = code >> 30;
-  return signed_bits(code, 15, 7) * (is_vector ? 4 << kind : kind == 2 ? 8 : 4);
+  return cunwind_signed_bits(code, 15, 7) * (is_vector ? 4 << kind : kind == 2 ? 8 : 4);
 }
 
 // The same for a single register.
 static int64_t single_write_back(uint32_t code) {
   if ((code & 0x3b200400u) != 0x38000400u) return 0;
-  return signed_bits(code, 12, 9);
-}
-
-static bool is_branch(uint32_t code) {
-  // Without system calls, hints and moves of system registers, which are in the same group.
-  return (code & 0x1c000000u) == 0x14000000u && (code & 0xfe000000u) != 0xd4000000u;
+  return cunwind_signed_bits(code, 12, 9);
 }
 
 uint64_t cunwind_branch_target(uint32_t code, uint64_t address) {
   if ((code & 0xfc000000u) != 0x14000000u) return 0;
-  return address + (uint64_t)(signed_bits(code, 0, 26) * 4);
+  return address + (uint64_t)(cunwind_signed_bits(code, 0, 26) * 4);
+}
+
+uint64_t cunwind_call_target(uint32_t code, uint64_t address) {
+  return cunwind_is_call(code) ? address + (uint64_t)(cunwind_signed_bits(code, 0, 26) * 4) : 0;
 }
 
 // One instruction of a prologue. False for one that does nothing to the stack.
@@ -88,7 +83,7 @@ struct cunwind_prologue cunwind_decode_prologue(cunwind_unwinder *u, uint64_t st
   for (uint64_t at = start; at < end; at += 4) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at, &code)) break;
-    if (is_branch(code)) {
+    if (cunwind_is_branch(code)) {
       if (until_frame && p.sets_frame_pointer) break;
       bool calls = cunwind_is_call(code) || cunwind_is_indirect_call(code);
       p.calls |= calls;
@@ -114,7 +109,7 @@ static uint64_t follow_stub(cunwind_unwinder *u, uint64_t address) {
   if ((code[0] & 0x9f00001fu) != 0x90000010u || !cunwind_read_instruction(u, address + 4, &code[1]) ||
       !cunwind_read_instruction(u, address + 8, &code[2]))
     return 0;
-  int64_t pages = signed_bits(code[0], 5, 19) * 4 + (code[0] >> 29 & 3);
+  int64_t pages = cunwind_signed_bits(code[0], 5, 19) * 4 + (code[0] >> 29 & 3);
   uint64_t page = (address & ~0xfffull) + (uint64_t)(pages * 4096), target;
   if ((code[1] & 0xffc003ffu) == 0xf9400211u)
     return cunwind_read_word(u, page + (code[1] >> 10 & 0xfff) * 8, &target) ? target : 0;
@@ -158,7 +153,7 @@ bool cunwind_is_stub(cunwind_unwinder *u, uint64_t address, uint64_t *depth) {
   // adrp, ldr, add, autia1716 and br: with no other jump between.
   for (unsigned i = 0; i < 5; i++) {
     uint64_t at = address - 4 * i;
-    if (!cunwind_read_instruction(u, at, &code) || (i > 0 && is_branch(code))) return false;
+    if (!cunwind_read_instruction(u, at, &code) || (i > 0 && cunwind_is_branch(code))) return false;
     if (!is_entry(u, at)) continue;
     if (cunwind_read_instruction(u, at - 4, &before) && is_push(before)) *depth = 16;
     return true;
@@ -172,11 +167,8 @@ enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_addre
   *target = 0;
   if (return_address % 4 != 0 || !cunwind_find_mapping(return_address, &mapping)) return NO_MATCH;
   if (!cunwind_read_instruction(u, return_address - 4, &code)) return NO_MATCH;
-  if (cunwind_is_call(code)) {
-    *target = return_address - 4 + (uint64_t)(signed_bits(code, 0, 26) * 4);
-    return FOLLOWS_A_CALL;
-  }
-  if (cunwind_is_indirect_call(code)) return FOLLOWS_A_CALL;
+  *target = cunwind_call_target(code, return_address - 4);
+  if (*target != 0 || cunwind_is_indirect_call(code)) return FOLLOWS_A_CALL;
   // The kernel calls a signal's handler.
   return cunwind_arch_is_signal_return(u, return_address) ? CALLED_THIS_FUNCTION : NO_MATCH;
 }
@@ -220,11 +212,11 @@ static uint64_t context_distance(uint64_t function) {
   size_t count = cunwind_read(function, code, sizeof code) / sizeof *code;
   int64_t context = 0;
   for (size_t i = 0; i < count; i++) {
-    if (is_branch(code[i]) || p.is_irregular) break;
+    if (cunwind_is_branch(code[i]) || p.is_irregular) break;
     if ((code[i] & 0xffc003ffu) == 0xf90003f6u)  // str x22, [sp, #offset]
       context = p.depth - (int64_t)(code[i] >> 10 & 0xfff) * 8;
     if ((code[i] & 0xffe00fffu) == 0xf80003b6u && p.sets_frame_pointer)  // stur x22, [x29, #offset]
-      context = p.record_depth - signed_bits(code[i], 12, 9);
+      context = p.record_depth - cunwind_signed_bits(code[i], 12, 9);
     decode_stack(code[i], &p);
     if (p.sets_frame_pointer && context != 0) break;
   }
@@ -241,7 +233,7 @@ static uint64_t function_with_record(uint64_t address) {
     for (size_t i = sizeof code / sizeof *code; i > 0; i--) {
       uint32_t one = code[i - 1];
       uint64_t at = end - sizeof code + 4 * (i - 1);
-      if (has_found && (is_branch(one) || cunwind_is_return(one))) return at + 4;
+      if (has_found && (cunwind_is_branch(one) || cunwind_is_return(one))) return at + 4;
       has_found |= (one & 0xff8003ffu) == 0x910003fdu;
     }
   }

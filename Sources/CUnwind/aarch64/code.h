@@ -50,10 +50,22 @@ enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_addre
 // Where an unconditional branch leads; 0 if `code` is none.
 uint64_t cunwind_branch_target(uint32_t code, uint64_t address);
 
+// What a direct call calls; 0 if `code` is none.
+uint64_t cunwind_call_target(uint32_t code, uint64_t address);
+
 // Whether `address` lies in an entry of a procedure linkage table, or in a stub of the linker. `depth` is what the
 // instructions before it have pushed.
 bool cunwind_is_stub(cunwind_unwinder *u, uint64_t address, uint64_t *depth);
 
+// The signed number in `count` bits from bit `low` on.
+static inline int64_t cunwind_signed_bits(uint32_t code, unsigned low, unsigned count) {
+  return (int64_t)((uint64_t)code << (64 - low - count)) >> (64 - count);
+}
+
+static inline bool cunwind_is_branch(uint32_t code) {
+  // Without system calls, hints and moves of system registers, which are in the same group.
+  return (code & 0x1c000000u) == 0x14000000u && (code & 0xfe000000u) != 0xd4000000u;
+}
 static inline bool cunwind_is_return(uint32_t code) {
   return (code & 0xfffffc1fu) == 0xd65f0000u || code == 0xd65f0bffu || code == 0xd65f0fffu;
 }

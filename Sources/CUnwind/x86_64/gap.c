@@ -35,6 +35,13 @@ static bool could_begin(cunwind_unwinder *u, uint64_t start) {
   return last == 0xc3 || last == 0xcc || last == 0x90 || last == 0x00;
 }
 
+// Whether one could begin between `start` and `lookup`, so that `lookup` is probably in that one.
+static bool another_could_begin(cunwind_unwinder *u, uint64_t start, uint64_t lookup) {
+  for (uint64_t other = lookup & ~15ull; other > start; other -= 16)
+    if (could_begin(u, other)) return true;
+  return false;
+}
+
 // Whether `ip` is at the system call of a function that ends its unwind information there, or right behind it. The C library's clone(2)
 // does so: in the child, the information would be wrong. It has nothing on the stack but the return address.
 static bool is_behind_the_end(cunwind_unwinder *u, const struct cunwind_walk *w, uint64_t ip, uint64_t *caller) {
@@ -66,12 +73,14 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
     if (cunwind_has_unwind_information(u, target) || !cunwind_read_cached(u, target, code, sizeof code)) continue;
     saves = cunwind_prologue_saves(code, sizeof code);
     found = is_call ? saves.depth == 8 * i : saves.depth >= 8 * i;
+    exact = !another_could_begin(u, target, lookup);
   }
   if (in_module && !found && !is_call && cunwind_read_cached(u, lookup, code, 8) && cunwind_is_jump_stub(code)) {
     // Jumped to.
     at = w->sp;
     saves.count = 0;
     found = returns_to_call(u, w, at, &caller);
+    exact = true;
   }
   // Called through a pointer: the nearest start before it whose prologue fits.
   for (uint64_t start = lookup & ~15ull; in_module && !found && lookup - start < GAP_LENGTH; start -= 16) {

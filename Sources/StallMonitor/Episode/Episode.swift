@@ -4,7 +4,8 @@ import StallReport
 /// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it represents.
 ///
 /// A sample represents the time of the turn that is nearer to it than to any other sample. (Were it the time since the sample before, the
-/// last one could represent half of the stall, as the intervals grow.)
+/// last one could represent half of the stall, as the intervals grow.) But what the kernel counted decides how much of the time between
+/// two samples the thread was ready to run, and how much it waited: time of a kind that neither sample has shown is represented by none.
 struct Episode {
   /// What a loop's thread was doing at one moment of the stall.
   struct Sample {
@@ -38,6 +39,25 @@ struct Episode {
     var starves = false
     var lockHolder: LockHolder?
     var deadlock: [Int32] = []
+
+    /// Time of the stall of which no sample shows what the thread did.
+    static func unseen(_ cause: Cause) -> Sample {
+      Sample(thread: nil, activity: .unknown, cause: cause, stack: [], failure: .notSampled)
+    }
+
+    /// What identifies the responsible function.
+    var functionKey: String {
+      failure == .notSampled ? "not sampled" : Culprit.frame(of: stack)?.functionKey ?? ""
+    }
+
+    /// Whether the thread was ready to run, and did not wait; nil if that is not known.
+    var isReady: Bool? {
+      switch activity {
+      case .running: true
+      case .blocked: false
+      case .unknown: nil
+      }
+    }
 
     /// The same without evidence for a responsible function.
     func withoutFunction(_ failure: CaptureFailure) -> Sample {
@@ -105,6 +125,8 @@ struct Episode {
   private(set) var lastSampleTime: UInt64
   // How much of the duration the samples represent.
   private var represented: UInt64 = 0
+  // What had been counted at the sample before.
+  private var counted: (thread: Int32, usage: ResourceUsage)?
   private var candidates: [Candidate] = []
   private var causeWeights: [Cause: UInt64] = [:]
   // The latest of the samples that are recorded, which gains weight until the next.
@@ -118,8 +140,10 @@ struct Episode {
   /// The first samples, at most ``summaryLimit``.
   private(set) var summaries: [SampleSummary] = []
 
+  // Samples of one function, of one kind of cause.
   private struct Candidate {
     var key: String
+    var kind: Cause
     var weight: UInt64
     var sample: Sample
   }
@@ -156,12 +180,17 @@ struct Episode {
 
   /// Adds what was seen at `time`.
   ///
-  /// `isPlanned` is false of one that is taken right after the first. `callouts` is what the loop had called by then.
-  mutating func add(_ sample: Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil) {
+  /// `isPlanned` is false of one that is taken right after the first. `callouts` is what the loop had called by then, and `usage` what the
+  /// kernel had counted in the turn for the sample's thread.
+  mutating func add(
+    _ sample: Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil,
+    usage: ResourceUsage? = nil
+  ) {
     let interval = represent(until: time, atLeast: 1)
-    let nearerToLatest = sampleCount == 0 ? 0 : interval / 2
-    addToLatest(nearerToLatest)
-    let weight = interval - nearerToLatest
+    let shares = shares(of: interval, before: sample, usage)
+    addToLatest(shares.earlier)
+    if let unseen = shares.unseen { record(.unseen(unseen.cause), at: time, weight: unseen.time, isSample: false) }
+    let weight = shares.later
     lastSampleTime = time
     sampleCount += 1
     if sample.starves { starves = true }
@@ -201,15 +230,56 @@ struct Episode {
     return number == callouts.longestNumber && callouts.longest >= calloutLimit + frozen
   }
 
-  private mutating func record(_ sample: Sample, at time: UInt64, weight: UInt64) {
-    latest = (sample, time)
-    weigh(sample, weight, samples: 1)
+  private mutating func record(_ sample: Sample, at time: UInt64, weight: UInt64, isSample: Bool = true) {
+    if isSample { latest = (sample, time) }
+    weigh(sample, weight, samples: isSample ? 1 : 0)
     guard summaries.count < Self.summaryLimit else { return }
     summaries.append(
       SampleSummary(
         after: time - start, weight: weight, cause: sample.cause, wait: sample.wait,
         culprit: Culprit.frame(of: sample.stack)?.name, failure: sample.failure))
   }
+
+  private typealias Shares = (earlier: UInt64, later: UInt64, unseen: (cause: Cause, time: UInt64)?)
+
+  /// What of the time between two samples, or before the first one, each of them represents.
+  private mutating func shares(of interval: UInt64, before sample: Sample, _ usage: ResourceUsage?) -> Shares {
+    let earlier = undecided.last?.sample ?? latest?.sample
+    let halves: Shares = earlier == nil ? (0, interval, nil) : (interval / 2, interval - interval / 2, nil)
+    defer { counted = sample.thread.flatMap { thread in usage.map { (thread, $0) } } }
+    // Time for which a thread waits for a processor is counted when it has got one: it had one if it has a stack.
+    guard let usage, let isReady = sample.isReady, !isReady || !sample.stack.isEmpty else { return halves }
+    var change = usage
+    if let counted, counted.thread == sample.thread {
+      guard let since = usage.since(counted.usage) else { return halves }
+      change = since
+    }
+    guard earlier == nil || counted?.thread == sample.thread, change.observed <= interval + interval / 16 + Self.tick else {
+      return halves
+    }
+    let ready = min(change.readyTime + change.throttled, change.observed, interval)
+    let waiting = min(change.observed, interval) - ready
+    // What was not observed is shared as without counters.
+    let rest = interval - ready - waiting
+    guard let earlier else {
+      let unseen = isReady ? waiting : ready
+      guard unseen > Self.inexactness(of: interval) else { return halves }
+      return (0, interval - unseen, (isReady ? .unknown : Verdict.ready(change) ?? .running, unseen))
+    }
+    guard let wasReady = earlier.isReady else { return halves }
+    if wasReady != isReady {
+      let later = (isReady ? ready : waiting) + rest / 2
+      return (interval - later, later, nil)
+    }
+    let unseen = isReady ? waiting : ready
+    guard unseen > Self.inexactness(of: interval) else { return halves }
+    let seen = interval - unseen
+    return (seen / 2, seen - seen / 2, (isReady ? .unknown : Verdict.ready(change) ?? .running, unseen))
+  }
+
+  /// The kernel counts a running thread's time at its clock's ticks.
+  private static let tick: UInt64 = 10_000_000
+  private static func inexactness(of interval: UInt64) -> UInt64 { interval / 8 + tick }
 
   /// The part of the duration that the samples do not represent yet, as if they did from now on.
   private mutating func represent(until time: UInt64, atLeast least: UInt64 = 0) -> UInt64 {
@@ -239,8 +309,8 @@ struct Episode {
       tree.add(sample.stack, weight: weight, samples: samples)
     }
     places.add(sample.stack.places, weight: weight, samples: samples)
-    let key = Culprit.frame(of: sample.stack)?.functionKey ?? ""
-    if let index = candidates.firstIndex(where: { $0.key == key }) {
+    let (key, kind) = (sample.functionKey, sample.cause.kind)
+    if let index = candidates.firstIndex(where: { $0.key == key && $0.kind == kind }) {
       candidates[index].weight += weight
       // The latest of a kind represents it: its state and its callout are the nearest to now. But not without the other
       // threads: they are not captured each time.
@@ -249,7 +319,7 @@ struct Episode {
       if candidates.count == Self.candidateLimit, let lightest = candidates.indices.min(by: lighter) {
         candidates.remove(at: lightest)
       }
-      candidates.append(Candidate(key: key, weight: weight, sample: sample))
+      candidates.append(Candidate(key: key, kind: kind, weight: weight, sample: sample))
     }
   }
 
@@ -277,9 +347,9 @@ struct Episode {
         for index in candidate.sample.threads.indices {
           candidate.sample.threads[index].stack = complete(candidate.sample.threads[index].stack)
         }
-        candidate.key = Culprit.frame(of: candidate.sample.stack)?.functionKey ?? ""
+        candidate.key = candidate.sample.functionKey
       }
-      if let index = merged.firstIndex(where: { $0.key == candidate.key }) {
+      if let index = merged.firstIndex(where: { $0.key == candidate.key && $0.kind == candidate.kind }) {
         merged[index].weight += candidate.weight
         merged[index].sample = candidate.sample
       } else {
@@ -292,15 +362,25 @@ struct Episode {
   /// Whether the next sample includes other threads: the 1st, 2nd, 4th, 8th and so on.
   var isSweepDue: Bool { (plannedCount + 1) & plannedCount == 0 }
 
-  /// The sample that represents the stall: one of the responsible function with the most time.
+  /// The sample that represents the stall: of those that show its cause, one of the responsible function with the most time.
   ///
   /// A sample with a stack is preferred. No function is responsible if the turn consisted of many
-  /// short pieces of work: then the sampled functions are there by chance.
+  /// short pieces of work: then the sampled functions are there by chance. Nor is one if most of the cause's time was between samples.
   var heaviest: Sample? {
     if candidates.isEmpty { return undecided.last?.sample.withoutFunction(.shortCallouts) }
-    let withStack = candidates.indices.filter { !candidates[$0].sample.stack.isEmpty }
-    let from = withStack.isEmpty ? Array(candidates.indices) : withStack
-    guard let sample = from.max(by: lighter).map({ candidates[$0].sample }) else { return nil }
+    let kind = cause.kind
+    var from = candidates.indices.filter { candidates[$0].kind == kind }
+    if from.isEmpty { from = Array(candidates.indices) }
+    let whole = from.reduce(0) { $0 + candidates[$1].weight }
+    if let unseen = from.first(where: { candidates[$0].sample.failure == .notSampled }),
+      candidates[unseen].weight > whole / 2
+    {
+      return latest?.sample.withoutFunction(.notSampled) ?? candidates[unseen].sample
+    }
+    let withStack = from.filter { !candidates[$0].sample.stack.isEmpty }
+    guard let sample = (withStack.isEmpty ? from : withStack).max(by: lighter).map({ candidates[$0].sample }) else {
+      return nil
+    }
     let stacks = spacedStacks.filter { $0.callout == sample.calloutNumber }.map(\.stack)
     return Culprit.disagree(stacks) ? sample.withoutFunction(.noCommonFunction) : sample
   }
@@ -334,4 +414,9 @@ struct Episode {
   }
 
   private func lighter(_ a: Int, _ b: Int) -> Bool { candidates[a].weight < candidates[b].weight }
+}
+
+extension Cause {
+  /// The causes of a thread that is ready to run are one kind: samples of one function may have any of them.
+  fileprivate var kind: Cause { isReady ? .running : self }
 }

@@ -9,7 +9,8 @@ import StallReport
 /// A watchdog that wakes late is no evidence of that: it may have waited for a processor, its group's quota may have been used up, or a
 /// hypervisor may have taken the processor away. The evidence is that the kernel has woken the thread for nothing else than to stop it.
 ///
-/// A fork delays the other threads of its process, too: the kernel holds back their page faults while it copies the memory.
+/// A fork delays the other threads of its process, too, until it is over: the kernel holds back their page faults while it copies the
+/// memory, and the monitor's threads wait for it.
 struct FreezeDetector: ~Copyable {
   /// A freeze, as far as one wait shows it; times in nanoseconds.
   struct Freeze: Equatable {
@@ -43,8 +44,8 @@ struct FreezeDetector: ~Copyable {
     /// How often the thread has gone to sleep.
     var sleeps = 0
     var diskFaults = 0
-    /// How many forks have begun, and whether one was in progress.
-    var forks: UInt32 = 0
+    /// How long the process's forks have taken, and whether one was in progress.
+    var forking: UInt64 = 0
     var isForking = false
     /// Processor time of the process, where it is needed: the kernel adds it up over all threads.
     var processorTime: UInt64 = 0
@@ -82,18 +83,20 @@ struct FreezeDetector: ~Copyable {
     let now = counts()
     let explained = now.readyToRun &- before.readyToRun
     guard lateness > explained, lateness - explained > Self.limit else { return nil }
-    let unexplained = lateness - explained
-    guard isFreeze(unexplained, now) else { return nil }
+    var unexplained = lateness - explained
+    if unexplained < Self.machinePause {
+      let forking = now.isForking ? unexplained : now.forking &- before.forking
+      guard unexplained > forking, unexplained - forking > Self.limit else { return nil }
+      unexplained -= forking
+      guard isFreeze(unexplained, now) else { return nil }
+    }
     return Freeze(atLeast: unexplained, atMost: max(wait, lateness))
   }
 
   private func isFreeze(_ unexplained: UInt64, _ now: Counts) -> Bool {
-    if unexplained >= Self.machinePause { return true }
-    let hasWorked = now.processorTime &- before.processorTime >= unexplained / 2
-    if before.isForking || now.forks != before.forks, hasWorked { return false }
     // A fault sleeps, too, while the page is read from disk.
     if now.sleeps - before.sleeps > 1, now.diskFaults == before.diskFaults { return true }
-    return mayFreezeAsleep && !hasWorked
+    return mayFreezeAsleep && now.processorTime &- before.processorTime < unexplained / 2
   }
 
   private func counts() -> Counts {
@@ -101,9 +104,10 @@ struct FreezeDetector: ~Copyable {
     clinux_thread_waits(&counts.sleeps, &counts.diskFaults)
     counts.runDelay = watchdog.schedule()?.runDelayNanoseconds ?? 0
     counts.throttled = throttle?.total() ?? 0
-    (counts.isForking, counts.forks) = (clinux_fork_is_in_progress(), clinux_fork_begin_count())
-    // Before the first fork it stays 0, as if the process had worked: that fork is no freeze.
-    guard mayFreezeAsleep || counts.forks > 0 else { return counts }
+    // In this order: of a fork that ends in between, neither would be known.
+    counts.isForking = clinux_fork_is_in_progress()
+    counts.forking = clinux_fork_time()
+    guard mayFreezeAsleep else { return counts }
     var time = timespec()
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
     counts.processorTime = UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)

@@ -16,7 +16,7 @@ struct PieceChecks {
 
   private var confirmed = 0
   private var last: UInt64 = 0
-  private var random: UInt64 = 1
+  private var times = IrregularTimes()
 
   /// Whether the piece has been found often enough to be one.
   var isConfirmed: Bool { confirmed >= Self.confirmations }
@@ -41,8 +41,6 @@ struct PieceChecks {
 
   /// Between a half of the interval and all of it, and at least 1.
   private mutating func irregular(_ interval: UInt64) -> UInt64 {
-    // A linear congruential generator (Knuth): its high bits suffice, and the checks are the same in each run of a test.
-    random = random &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-    return max(1, interval - (interval / 2).multipliedFullWidth(by: random).high)
+    max(1, times.next(interval - interval / 2, interval))
   }
 }

@@ -1,7 +1,8 @@
 /// When the samples and the `stall.ongoing` reports of one stall are due.
 ///
-/// The time between two samples doubles up to a second, and grows further after the 40th. `stall.ongoing` is due 1, 2, 4 … s after
-/// the beginning, and then every minute. Times are nanoseconds of the monotonic clock.
+/// The time between two samples doubles up to a second, and grows further after the 40th; each is up to a quarter shorter or longer, so that
+/// samples of periodic work meet all of it. `stall.ongoing` is due 1, 2, 4 … s after the beginning, and then every minute. Times are
+/// nanoseconds of the monotonic clock.
 struct SampleSchedule: Equatable {
   /// The longest time between two of the first samples, and how many the first ones are.
   private static let steadySampleInterval: UInt64 = 1_000_000_000
@@ -17,6 +18,7 @@ struct SampleSchedule: Equatable {
   private let steadyInterval: UInt64
   private var ongoingInterval: UInt64 = 1_000_000_000
   private var samples = 0
+  private var times: IrregularTimes
 
   /// The schedule of a stall that was found at `now`.
   ///
@@ -27,17 +29,23 @@ struct SampleSchedule: Equatable {
   init(start: UInt64, now: UInt64, sampling: UInt64 = 100_000_000) {
     sampleInterval = sampling
     steadyInterval = max(sampling, Self.steadySampleInterval)
-    nextSample = now + sampleInterval
+    times = IrregularTimes(seed: now)
+    nextSample = now
     nextOngoing = max(start + ongoingInterval, now + 1)
+    nextSample += irregular(sampleInterval)
   }
 
   /// Plans the next sample, after one at `time`.
   mutating func didSample(at time: UInt64) {
     samples += 1
-    nextSample = time + sampleInterval
+    nextSample = time + irregular(sampleInterval)
     // The interval after the next sample.
     let isSteady = samples + 1 < Self.steadySamples
     sampleInterval = min(2 * sampleInterval, isSteady ? steadyInterval : Self.longestInterval)
+  }
+
+  private mutating func irregular(_ interval: UInt64) -> UInt64 {
+    times.next(interval - interval / 4, interval + interval / 4)
   }
 
   /// Plans the next `stall.ongoing`, after one at `time`.

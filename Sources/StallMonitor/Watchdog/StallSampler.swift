@@ -61,12 +61,13 @@ final class StallSampler {
     let chain = WaitChain(
       of: loop.thread.probe, in: moment, with: loop.settings.otherThreads == .none ? nil : capture)
     let now = MonotonicClock.now()
+    let usage = loop.thread.change(at: now)
     let callouts = loop.callouts(at: now)
     // A thread that no processor served can have begun its callout during the capture.
     let after = loop.subject.inspection.state()
     var sample = Episode.Sample(
       thread: loop.thread.id, activity: moment.activity,
-      cause: Verdict.cause(of: moment.activity, usage: loop.thread.change(at: now)), stack: [],
+      cause: Verdict.cause(of: moment.activity, usage: usage), stack: [],
       mode: before.mode ?? after.mode, callout: before.callout ?? after.callout)
     if let work {
       sample.task = work.task
@@ -86,7 +87,7 @@ final class StallSampler {
     guard name(&sample, moment, chain, of: loop) else { return .unseenRun }
     // As the stack was taken: names take time, and what runs now may be something else.
     if loop.followsSeveralPieces { sample = sample.withoutFunction(.severalJobs) }
-    loop.add(sample, at: now, callouts: callouts)
+    loop.add(sample, at: now, callouts: callouts, usage: usage)
     return .added
   }
 
@@ -157,6 +158,7 @@ final class StallSampler {
       isOver: { !loop.isLasting(turn) }
     ) { backtrace in
       let now = MonotonicClock.now()
+      let usage = loop.thread.change(at: now)
       let (mode, callout) = loop.subject.inspection.state()
       // A sample that was taken after the turn ended belongs to another turn.
       guard loop.isLasting(turn), loop.thread.server == server else { return false }
@@ -164,11 +166,11 @@ final class StallSampler {
       if loop.subject.inspection.isInUnseenRun(resolver.runLoopFrames(of: stack)) { return false }
       var sample = Episode.Sample(
         thread: loop.thread.id, activity: .running,
-        cause: Verdict.cause(of: .running, usage: loop.thread.change(at: now)), stack: stack, mode: mode,
+        cause: Verdict.cause(of: .running, usage: usage), stack: stack, mode: mode,
         callout: callout)
       sample.note(backtrace)
       sample.task = loop.subject.work?.task
-      loop.add(sample, at: now, isPlanned: false, callouts: loop.callouts(at: now))
+      loop.add(sample, at: now, isPlanned: false, callouts: loop.callouts(at: now), usage: usage)
       taken += 1
       return taken < Self.followUps
     }

@@ -36,8 +36,10 @@ extension WatchedLoop {
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     report.task = sample?.task
     report.isAtLeast = !hasExactEnd
-    if event == .ended { report.path = episode.tree.heaviestPath }
-    report.places = episode.placesToName(of: event, isRunning: isRunning, isNamed: settings.namesFrames)
+    if sample?.failure != .notSampled {
+      if event == .ended { report.path = episode.tree.heaviestPath }
+      report.places = episode.placesToName(of: event, isRunning: isRunning, isNamed: settings.namesFrames)
+    }
     report.isNamed = settings.namesFrames
     report.repeatKey = Culprit.repeatKey(of: stack)
     report.detailFile = stall.progress.detailFile

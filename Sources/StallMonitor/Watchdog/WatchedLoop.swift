@@ -214,8 +214,11 @@ final class WatchedLoop {
   /// Adds a sample.
   ///
   /// One that is taken right after the first, and beside the plan, does not change when the next are due.
-  func add(_ sample: Episode.Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil) {
-    stall.episode?.add(sample, at: time, isPlanned: isPlanned, callouts: callouts)
+  func add(
+    _ sample: Episode.Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil,
+    usage: ResourceUsage? = nil
+  ) {
+    stall.episode?.add(sample, at: time, isPlanned: isPlanned, callouts: callouts, usage: usage)
     if isPlanned { monitor.didSample(at: time) }
   }
 

@@ -24,6 +24,15 @@ package struct ResourceUsage: Sendable, Equatable {
     self.pressure = pressure
   }
 
+  /// What was added since `earlier`, without pressure; nil if they were not counted from the same moment.
+  package func since(_ earlier: ResourceUsage) -> ResourceUsage? {
+    guard observed >= earlier.observed, cpu >= earlier.cpu, runDelay >= earlier.runDelay else { return nil }
+    return ResourceUsage(
+      observed: observed - earlier.observed, cpu: cpu - earlier.cpu, runDelay: runDelay - earlier.runDelay,
+      throttled: throttled &- earlier.throttled, majorFaults: majorFaults &- earlier.majorFaults,
+      minorFaults: minorFaults &- earlier.minorFaults, blockDelay: blockDelay &- earlier.blockDelay, pressure: nil)
+  }
+
   /// Time in which the thread was ready to run: on a processor, or waiting for one.
   package var readyTime: UInt64 { cpu + runDelay }
 }

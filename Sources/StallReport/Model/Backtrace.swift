@@ -79,6 +79,7 @@ package enum CaptureFailure: String, Sendable, Error {
   case shortCallouts = "no sampled callout is known to have taken half of the threshold"
   case severalJobs =
     "the thread may have run several jobs of an actor in sequence, and the slow one is not known"
+  case notSampled = "most of its time was between samples, or before the first one"
   case noCommonFunction = "no function is in more than half of the samples"
 }
 

@@ -38,6 +38,8 @@ final class DemoJudge {
   private var lines = 0
   private var beginnings = 0
   private var hasUnnamed = false
+  // Stalls for which no function is responsible: on a busy machine, any turn can be late.
+  private var delays: Set<String> = []
 
   /// `program` is the file name of the service's executable.
   init(program: String) { unnamed = program + "+0x" }
@@ -54,7 +56,10 @@ final class DemoJudge {
       faults.append("line \(lines) is not a report")
       return nil
     }
-    let culprit = line.culprit ?? "nothing"
+    guard let culprit = line.culprit else {
+      delays.insert(line.stallID)
+      return nil
+    }
     guard let plan = plan(of: line, with: culprit) else {
       faults.append("\(line.event) names \(culprit), which is not a planned stall")
       return nil
@@ -102,9 +107,12 @@ final class DemoJudge {
     if started.count > ended.count { faults.append("\(started.count - ended.count) stalls have no end") }
     if faults.isEmpty {
       let names = hasUnnamed ? " This program is stripped: reports have offsets instead of function names." : ""
+      let others =
+        delays.isEmpty
+        ? "nothing else was"
+        : "turns that were late on this busy machine, for which no function is responsible: \(delays.count)"
       return (
-        true,
-        "All \(PlannedStall.allCases.count) planned stalls were reported, and nothing else was (\(lines) lines).\(names)"
+        true, "All \(PlannedStall.allCases.count) planned stalls were reported, and \(others) (\(lines) lines).\(names)"
       )
     }
     return (false, "Not as planned:\n" + faults.map { "  - \($0)" }.joined(separator: "\n"))

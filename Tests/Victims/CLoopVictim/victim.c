@@ -2,13 +2,16 @@
 //
 //   CLoopVictim SCENARIO
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stallmonitor.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -125,6 +128,59 @@ static void *call_without_end(void *unused) {
   return unused;
 }
 
+// -- Forks
+
+// Registered before any library's, so that this one runs after all of those.
+static volatile unsigned fork_takes_ms;
+static void before_fork(void) { usleep(fork_takes_ms * 1000); }
+static void register_handler(void) { pthread_atfork(before_fork, NULL, NULL); }
+__attribute__((section(".preinit_array"), used)) static void (*const register_early)(void) = register_handler;
+
+static int fork_once(void) {
+  pid_t child = fork();
+  if (child == 0) _exit(0);
+  while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+  return child > 0;
+}
+
+static void *fork_slowly(void *unused) {
+  usleep(50000);
+  fork_takes_ms = 700;
+  fork_once();
+  return unused;
+}
+
+static void sleep_beside_a_fork(double ms) {
+  pthread_t forking;
+  pthread_create(&forking, NULL, fork_slowly, NULL);
+  usleep((useconds_t)(ms * 1000));
+  pthread_join(forking, NULL);
+}
+
+static volatile unsigned handled;
+static void fork_in_handler(int number) {
+  int error = errno;
+  (void)number;
+  handled += (unsigned)fork_once();
+  errno = error;
+}
+
+// A program of one thread, without the monitor: C libraries allow it to fork in a handler that interrupts fork(2).
+static void fork_in_handlers(void) {
+  struct sigaction action = {.sa_handler = fork_in_handler, .sa_flags = SA_RESTART};
+  struct itimerval often = {{0, 401}, {0, 401}}, never = {{0, 0}, {0, 0}};
+  sigset_t alarms;
+  sigemptyset(&alarms);
+  sigaddset(&alarms, SIGALRM);
+  sigaction(SIGALRM, &action, NULL);
+  sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+  setitimer(ITIMER_REAL, &often, NULL);
+  unsigned forks = 0;
+  for (double end = now_ms() + 4000; now_ms() < end;) forks += (unsigned)fork_once();
+  setitimer(ITIMER_REAL, &never, NULL);
+  say("forked=%d", forks > 0 && handled > 0);
+}
+
 // A host that was built when there were two options, with a byte behind them that does not belong
 // to them.
 static void older(const char *threshold) {
@@ -200,6 +256,10 @@ int main(int count, char **arguments) {
     say("survived=1");
     return 0;
   }
+  if (strcmp(scenario, "fork-in-handlers") == 0) {
+    fork_in_handlers();
+    return 0;
+  }
   say("start=%d", stallmonitor_start(NULL));
   if (strcmp(scenario, "compute") == 0) {
     loop_turn_once("requests", 0, compute_digest, 600);
@@ -269,6 +329,8 @@ int main(int count, char **arguments) {
     run_thread(ends_in_turn, &watch);
     say("created=%d mappings_grown=%d", watch != NULL, after - before);
     stallmonitor_loop_destroy(watch);
+  } else if (strcmp(scenario, "slow-fork") == 0) {
+    loop_turn_once("requests", 0, sleep_beside_a_fork, 1000);
   } else if (strcmp(scenario, "fork") == 0) {
     struct loop loop;
     loop_open(&loop, "requests", 0, 10, 0);
