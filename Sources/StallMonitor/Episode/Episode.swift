@@ -254,7 +254,8 @@ struct Episode {
       guard let since = usage.since(counted.usage) else { return halves }
       change = since
     }
-    guard earlier == nil || counted?.thread == sample.thread, change.observed <= interval + interval / 16 + Self.tick else {
+    guard earlier == nil || counted?.thread == sample.thread, change.observed <= interval + interval / 16 + Self.tick
+    else {
       return halves
     }
     let ready = min(change.readyTime + change.throttled, change.observed, interval)
