@@ -219,18 +219,20 @@ struct WatchedLoopTests {
 
   /// What the kernel counted decides how much of the time a sample can represent.
   @Test func timeThatNoSampleCanRepresentHasNoFunction() {
-    func usage(_ observed: UInt64, cpu: UInt64) -> ResourceUsage {
+    func usage(_ observed: UInt64, cpu: UInt64, waits: UInt64) -> ResourceUsage {
       ResourceUsage(
         observed: observed * 1_000_000, cpu: cpu * 1_000_000, runDelay: 0, throttled: 0, majorFaults: 0, minorFaults: 0,
-        blockDelay: 0, pressure: nil)
+        blockDelay: 0, pressure: nil, waits: waits)
     }
-    func stall(_ samples: [(at: UInt64, symbol: String, cause: Cause, cpu: UInt64)]) -> Episode {
+    func stall(
+      _ samples: [(at: UInt64, symbol: String, cause: Cause, cpu: UInt64)], waits: UInt64 = 1
+    ) -> Episode {
       var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
       for (time, symbol, cause, cpu) in samples {
         var sample = Episode.Sample.stub(cause: cause, symbol: symbol)
         sample.thread = 1
         if cause != .running { sample.activity = .blocked(.init(number: 0, stackPointer: 0, programCounter: 0)) }
-        episode.add(sample, at: time * 1_000_000, usage: usage(time, cpu: cpu))
+        episode.add(sample, at: time * 1_000_000, usage: usage(time, cpu: cpu, waits: waits))
       }
       return episode
     }
@@ -238,6 +240,8 @@ struct WatchedLoopTests {
     let waited = stall([(1000, "f()", .running, 40)])
     #expect(waited.cause == .unknown && waited.heaviest?.failure == .notSampled)
     #expect(waited.heaviest?.stack.isEmpty == true)
+    // It never waited: a hypervisor had the processor.
+    #expect(stall([(1000, "f()", .running, 40)], waits: 0).cause == .running)
     // It computed, and no sample shows what.
     let computed = stall([(250, "f()", .sleep, 230)])
     #expect(computed.cause == .running && computed.heaviest?.failure == .notSampled)

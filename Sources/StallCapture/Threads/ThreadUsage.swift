@@ -5,12 +5,13 @@ package struct ThreadUsage {
   private let time: UInt64
   private let schedule: ThreadProbe.Schedule
   private let status: TaskStatus?
+  private let waits: UInt64?
   private let throttled: UInt64
   private let pressure: PressureTotals?
 
   /// Reads the counters.
   ///
-  /// Nil if the kernel does not keep them. About 15 us.
+  /// Nil if the kernel does not keep them. About 25 us.
   package init?(
     _ probe: borrowing ThreadProbe, throttle: borrowing ThrottleCounter?, pressure: borrowing PressureCounter? = nil,
     at time: UInt64
@@ -19,19 +20,23 @@ package struct ThreadUsage {
     self.time = time
     self.schedule = schedule
     status = probe.status()
+    waits = probe.voluntarySwitches()
     throttled = throttle?.total() ?? 0
     self.pressure = pressure?.totals()
   }
 
   /// What was added since `earlier`.
   package func change(since earlier: ThreadUsage) -> ResourceUsage {
-    ResourceUsage(
+    // A wait is counted when it begins.
+    let wasWaiting = earlier.status.map { $0.state != UInt8(ascii: "R") } ?? false
+    return ResourceUsage(
       observed: time - earlier.time, cpu: schedule.runNanoseconds &- earlier.schedule.runNanoseconds,
       runDelay: schedule.runDelayNanoseconds &- earlier.schedule.runDelayNanoseconds,
       throttled: throttled &- earlier.throttled,
       majorFaults: (status?.majorFaults ?? 0) &- (earlier.status?.majorFaults ?? 0),
       minorFaults: (status?.minorFaults ?? 0) &- (earlier.status?.minorFaults ?? 0),
       blockDelay: (status?.blockDelay ?? 0) &- (earlier.status?.blockDelay ?? 0),
-      pressure: earlier.pressure.flatMap { pressure?.since($0) })
+      pressure: earlier.pressure.flatMap { pressure?.since($0) },
+      waits: earlier.waits.flatMap { before in waits.map { $0 &- before &+ (wasWaiting ? 1 : 0) } } ?? 0)
   }
 }

@@ -260,22 +260,21 @@ struct Episode {
     }
     let ready = min(change.readyTime + change.throttled, change.observed, interval)
     let waiting = min(change.observed, interval) - ready
-    // What was not observed is shared as without counters.
-    let rest = interval - ready - waiting
-    guard let earlier else {
-      let unseen = isReady ? waiting : ready
-      guard unseen > Self.inexactness(of: interval) else { return halves }
-      return (0, interval - unseen, (isReady ? .unknown : Verdict.ready(change) ?? .running, unseen))
+    if let earlier {
+      guard let wasReady = earlier.isReady else { return halves }
+      if wasReady != isReady {
+        // What was not observed is shared as without counters.
+        let later = (isReady ? ready : waiting) + (interval - ready - waiting) / 2
+        return (interval - later, later, nil)
+      }
     }
-    guard let wasReady = earlier.isReady else { return halves }
-    if wasReady != isReady {
-      let later = (isReady ? ready : waiting) + rest / 2
-      return (interval - later, later, nil)
-    }
-    let unseen = isReady ? waiting : ready
+    // Without a wait, the rest is what a hypervisor has taken, or what the kernel has not counted yet.
+    let unseen = isReady ? (change.waits > 0 ? waiting : 0) : ready
     guard unseen > Self.inexactness(of: interval) else { return halves }
-    let seen = interval - unseen
-    return (seen / 2, seen - seen / 2, (isReady ? .unknown : Verdict.ready(change) ?? .running, unseen))
+    let forEarlier = earlier == nil ? 0 : (interval - unseen) / 2
+    return (
+      forEarlier, interval - unseen - forEarlier, (isReady ? .unknown : Verdict.ready(change) ?? .running, unseen)
+    )
   }
 
   /// The kernel counts a running thread's time at its clock's ticks.

@@ -9,10 +9,12 @@ package struct ResourceUsage: Sendable, Equatable {
   /// Time in which the thread waited for a block device; 0 where the kernel does not count it.
   package var blockDelay: UInt64
   package var pressure: PressureTotals?
+  /// How often the thread has waited, or was stopped; 0 where that is not known.
+  package var waits: UInt64
 
   package init(
     observed: UInt64, cpu: UInt64, runDelay: UInt64, throttled: UInt64, majorFaults: UInt64, minorFaults: UInt64,
-    blockDelay: UInt64, pressure: PressureTotals?
+    blockDelay: UInt64, pressure: PressureTotals?, waits: UInt64 = 0
   ) {
     self.observed = observed
     self.cpu = cpu
@@ -22,6 +24,7 @@ package struct ResourceUsage: Sendable, Equatable {
     self.minorFaults = minorFaults
     self.blockDelay = blockDelay
     self.pressure = pressure
+    self.waits = waits
   }
 
   /// What was added since `earlier`, without pressure; nil if they were not counted from the same moment.
@@ -30,7 +33,8 @@ package struct ResourceUsage: Sendable, Equatable {
     return ResourceUsage(
       observed: observed - earlier.observed, cpu: cpu - earlier.cpu, runDelay: runDelay - earlier.runDelay,
       throttled: throttled &- earlier.throttled, majorFaults: majorFaults &- earlier.majorFaults,
-      minorFaults: minorFaults &- earlier.minorFaults, blockDelay: blockDelay &- earlier.blockDelay, pressure: nil)
+      minorFaults: minorFaults &- earlier.minorFaults, blockDelay: blockDelay &- earlier.blockDelay, pressure: nil,
+      waits: waits &- earlier.waits)
   }
 
   /// Time in which the thread was ready to run: on a processor, or waiting for one.
