@@ -60,6 +60,8 @@ struct ArchitectureTests {
     for row in rows {
       let name = String(row.2).replacing(/[A-Z]/) { "_" + $0.output.lowercased() }
       #expect(SystemCall.Name(rawValue: name) != nil, "\(name)")
+      // The headers of Linux before 5.16 do not have this one.
+      if name == "futex_waitv", known[name] == nil { continue }
       #expect(known[name] == String(row.1), "\(file): \(name)")
     }
     let restart = try #require(source.firstMatch(of: /restart: Int64\? = (\d+)/))

@@ -3,12 +3,14 @@ import Glibc
 import StallReport
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// What has been found out of a place is kept, and belongs to that place's module alone.
 struct KnownPlaceTests {
   @Test func placeOfAnotherLibraryIsNamedAgain() throws {
     let fixtures = try SymbolFixtures()
+    let capture = ThreadCapture()
     let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
     var addresses: Set<UInt64> = []
     // Each is loaded where the one before has been, unless another test takes that place.
@@ -20,6 +22,8 @@ struct KnownPlaceTests {
       defer { dlclose(handle) }
       let address = UInt64(UInt(bitPattern: dlsym(handle, name)))
       addresses.insert(address)
+      // As the watchdog does between two stalls.
+      capture.flush()
       resolver.flush()
       // The time limit for a first report's names is short on an emulated processor.
       resolver.beginReport(isFirst: !TestMachine.isEmulated)

@@ -122,7 +122,8 @@ struct ReportContractTests {
     var evidence = Verdict.Evidence(state: "blocked", wait: "futex(wait)")
     evidence.usage = ResourceUsage(
       observed: 1_000_000, cpu: 1_000_000, runDelay: 1_000_000, throttled: 1_000_000, majorFaults: 1, minorFaults: 1,
-      blockDelay: 1_000_000, pressure: PressureTotals(processor: 1_000_000, storage: 1_000_000, memory: 1_000_000))
+      blockDelay: 1_000_000, pressure: PressureTotals(processor: 1_000_000, storage: 1_000_000, memory: 1_000_000),
+      waits: 1)
     (evidence.frozenNanoseconds, evidence.stolen, evidence.memoryShortage) = (1_000_000, 1_000_000, 1_000_000)
     evidence.lockHolder = LockHolder(thread: 2, kind: .mutex)
     evidence.deadlock = [1, 2]
