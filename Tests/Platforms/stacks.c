@@ -418,6 +418,16 @@ static void *run_one_way(void *ignored) {
   return ignored;
 }
 
+// Starts a thread whose body sets `thread_id` and blocks, and captures it.
+static int start_and_capture(cunwind_unwinder *unwinder, void *(*body)(void *), void *argument, pthread_t *thread,
+                             cunwind_frame frames[256], cunwind_backtrace *trace) {
+  atomic_store(&thread_id, 0);
+  if (pthread_create(thread, NULL, body, argument) != 0) abort();
+  while (atomic_load(&thread_id) == 0) usleep(1000);
+  usleep(10000);
+  return capture(unwinder, atomic_load(&thread_id), frames, 256, trace);
+}
+
 static int check_ways(cunwind_unwinder *unwinder) {
   static cunwind_frame frames[256];
   int wrong = 0;
@@ -426,11 +436,7 @@ static int check_ways(cunwind_unwinder *unwinder) {
     cunwind_backtrace trace;
     pthread_t thread;
     flock(holding_file, LOCK_EX);
-    atomic_store(&thread_id, 0);
-    if (pthread_create(&thread, NULL, run_one_way, NULL) != 0) return 1;
-    while (atomic_load(&thread_id) == 0) usleep(1000);
-    usleep(10000);
-    int captured = capture(unwinder, atomic_load(&thread_id), frames, 256, &trace);
+    int captured = start_and_capture(unwinder, run_one_way, NULL, &thread, frames, &trace);
     flock(holding_file, LOCK_UN);
     pthread_join(thread, NULL);
     // A stack that says so may be short or inexact.
@@ -466,11 +472,7 @@ static int check_kept(cunwind_unwinder *unwinder) {
   const size_t count = sizeof expected / sizeof *expected;
   cunwind_backtrace trace = {.end = CUNWIND_END_LOST};
   pthread_t thread;
-  atomic_store(&thread_id, 0);
-  if (pthread_create(&thread, NULL, run_below_kept, NULL) != 0) return 1;
-  while (atomic_load(&thread_id) == 0) usleep(1000);
-  usleep(10000);
-  int captured = capture(unwinder, atomic_load(&thread_id), frames, 256, &trace);
+  int captured = start_and_capture(unwinder, run_below_kept, NULL, &thread, frames, &trace);
   pthread_join(thread, NULL);
   size_t first = place_of(frames, trace, expected[0]), right = 0;
   while (right < count && first + right < trace.count &&
@@ -525,13 +527,9 @@ int main(void) {
           pthread_t thread;
           if (leaf == 8) pthread_mutex_lock(&other);
           if (leaf == 10) flock(holding_file, LOCK_EX);
-          atomic_store(&thread_id, 0);
-          if (pthread_create(&thread, NULL, run, &job) != 0) return 1;
-          while (atomic_load(&thread_id) == 0) usleep(1000);
-          usleep(10000);
           static cunwind_frame frames[256];
           cunwind_backtrace trace;
-          int captured = capture(unwinder, atomic_load(&thread_id), frames, 256, &trace);
+          int captured = start_and_capture(unwinder, run, &job, &thread, frames, &trace);
           if (captured != MOVED) bad += captured == FAILED || check(frames, trace, &job), captures++, round++;
           wake(leaf);
           pthread_join(thread, NULL);

@@ -53,7 +53,7 @@ extension CapturesInThisProcess {
       let name = String(cString: victim_call_name(index))
       let unwatched = make(index)
       // Linux before 5.11 has no epoll_pwait2.
-      guard unwatched.error != ENOSYS else { return }
+      guard name != "epoll_pwait2" || unwatched.error != ENOSYS else { return }
       let capture = ThreadCapture()
       // The first preparation of a process takes longer than some calls.
       capture.prepareThread()

@@ -28,7 +28,7 @@ struct HostUnwinderTests {
     var isOpened = false
     for file in try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil) {
       let text = String(decoding: try Data(contentsOf: file), as: UTF8.self)
-      isOpened = isOpened || text.contains("/libunwind")
+      isOpened = isOpened || text.contains("/libunwind-")
       bindings += text.split(separator: "\n").filter { line in
         // What libunwind binds for itself is its own business.
         line.contains("symbol `_Unwind_") && !line.contains(#/binding file \S*\/libunwind/#)

@@ -19,7 +19,10 @@ struct DemoTests {
     }
     let demo = try Program.run(program, ["demo"])
     #expect(demo.status == 0, "\(demo.errors)")
-    #expect(demo.errors.contains("All 4 planned stalls were reported, and "))
+    #expect(
+      demo.errors.contains(
+        /All 4 planned stalls were reported, and (nothing else was|turns that were late on this busy machine, .*: \d+) \(/
+      ))
     #expect(demo.errors.contains("This program is stripped") == (stripping != nil))
     for function in ["computeWithoutPause", "sleepOnTheMainLoop", "readFromASlowPeer", "waitForABusyLock"] {
       #expect(demo.errors.contains("\(function)()"), "\(function)")
