@@ -240,46 +240,19 @@ struct Episode {
         culprit: Culprit.frame(of: sample.stack)?.name, failure: sample.failure))
   }
 
-  private typealias Shares = (earlier: UInt64, later: UInt64, unseen: (cause: Cause, time: UInt64)?)
-
   /// What of the time between two samples, or before the first one, each of them represents.
-  private mutating func shares(of interval: UInt64, before sample: Sample, _ usage: ResourceUsage?) -> Shares {
+  private mutating func shares(of interval: UInt64, before sample: Sample, _ usage: ResourceUsage?) -> SampleShares {
     let earlier = undecided.last?.sample ?? latest?.sample
-    let halves: Shares = earlier == nil ? (0, interval, nil) : (interval / 2, interval - interval / 2, nil)
-    defer { counted = sample.thread.flatMap { thread in usage.map { (thread, $0) } } }
+    let change =
+      counted?.thread == sample.thread
+      ? counted.flatMap { usage?.since($0.usage) } : earlier == nil ? usage : nil
+    counted = sample.thread.flatMap { thread in usage.map { (thread, $0) } }
     // Time for which a thread waits for a processor is counted when it has got one: it had one if it has a stack.
-    guard let usage, let isReady = sample.isReady, !isReady || !sample.stack.isEmpty else { return halves }
-    var change = usage
-    if let counted, counted.thread == sample.thread {
-      guard let since = usage.since(counted.usage) else { return halves }
-      change = since
-    }
-    guard earlier == nil || counted?.thread == sample.thread, change.observed <= interval + interval / 16 + Self.tick
-    else {
-      return halves
-    }
-    let ready = min(change.readyTime + change.throttled, change.observed, interval)
-    let waiting = min(change.observed, interval) - ready
-    if let earlier {
-      guard let wasReady = earlier.isReady else { return halves }
-      if wasReady != isReady {
-        // What was not observed is shared as without counters.
-        let later = (isReady ? ready : waiting) + (interval - ready - waiting) / 2
-        return (interval - later, later, nil)
-      }
-    }
-    // Without a wait, the rest is what a hypervisor has taken, or what the kernel has not counted yet.
-    let unseen = isReady ? (change.waits > 0 ? waiting : 0) : ready
-    guard unseen > Self.inexactness(of: interval) else { return halves }
-    let forEarlier = earlier == nil ? 0 : (interval - unseen) / 2
-    return (
-      forEarlier, interval - unseen - forEarlier, (isReady ? .unknown : Verdict.ready(change) ?? .running, unseen)
-    )
+    let isCounted = sample.isReady == false || !sample.stack.isEmpty
+    return SampleShares(
+      of: interval, isFirst: earlier == nil, wasReady: earlier?.isReady, isReady: isCounted ? sample.isReady : nil,
+      change)
   }
-
-  /// The kernel counts a running thread's time at its clock's ticks.
-  private static let tick: UInt64 = 10_000_000
-  private static func inexactness(of interval: UInt64) -> UInt64 { interval / 8 + tick }
 
   /// The part of the duration that the samples do not represent yet, as if they did from now on.
   private mutating func represent(until time: UInt64, atLeast least: UInt64 = 0) -> UInt64 {
