@@ -12,7 +12,7 @@ import Testing
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct ComputationNamesTests {
   /// Many small functions, called from one.
-  private static let scenario = ["c-compute-in-parts", ProcessInfo.isProcessorEmulated ? "5200" : "1300"]
+  private static let scenario = ["c-compute-in-parts", ProcessInfo.isProcessorEmulated ? "10400" : "1300"]
   private static let common = "hidden_computation_in_parts"
   private static let environment = ["STALLMONITOR_THRESHOLD": "100ms", "STALLMONITOR_SAMPLING": "10ms"]
 

@@ -2,6 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import stalld
+
 /// `stalld demo`, as it is installed: without the names of its functions.
 @Suite(
   .serialized, .takingTurns, .repeatedAfterStandstills(because: "the stalls of the demonstration have known durations"),
@@ -37,5 +39,24 @@ struct DemoTests {
     #expect(demo.status == 0, "\(demo.output)")
     #expect(demo.output.components(separatedBy: #"{"@timestamp""#).count == 2, "\(demo.output)")
     #expect(demo.output.contains("\(program) report --html demo.html demo.jsonl"))
+  }
+
+  @Test("a stall whose first line names no function, and a late turn of a busy machine, are as planned")
+  func linesWithoutAFunction() {
+    func line(_ event: String, _ stall: String, _ planned: PlannedStall?) -> [UInt8] {
+      let culprit = planned.map { #""culprit":"\#($0.function)()","# } ?? ""
+      return Array(
+        #"{"event":{"name":"stall.\#(event)"},"stall":{"id":"\#(stall)",\#(culprit)"cause":"\#(planned?.causes[0].rawValue ?? "unknown")","duration_ms":2000},"stack":[]}"#
+          .utf8)
+    }
+    let judge = DemoJudge(program: "stalld")
+    for planned in PlannedStall.allCases {
+      _ = judge.take(line("started", planned.function, planned == .sleeping ? nil : planned))
+      #expect(judge.take(line("ended", planned.function, planned)) != nil)
+    }
+    for event in ["started", "ended"] { #expect(judge.take(line(event, "late", nil)) == nil) }
+    let (isGood, account) = judge.verdict(hostStatus: 0)
+    #expect(isGood, "\(account)")
+    #expect(account.hasSuffix("no function is responsible: 1 (10 lines)."), "\(account)")
   }
 }

@@ -33,12 +33,13 @@ final class DemoJudge {
   /// The name in reports of a service's function without a name, up to its offset.
   private let unnamed: String
   private var faults: [String] = []
-  private var started: [String: PlannedStall] = [:]
+  // Stalls that have begun, and what each was planned as, from the first line that names a function.
+  private var begun: Set<String> = []
+  private var known: [String: PlannedStall] = [:]
   private var ended: [PlannedStall] = []
   private var lines = 0
-  private var beginnings = 0
   private var hasUnnamed = false
-  // Stalls for which no function is responsible: on a busy machine, any turn can be late.
+  // Stalls for whose latest line no function is responsible: on a busy machine, any turn can be late.
   private var delays: Set<String> = []
 
   /// `program` is the file name of the service's executable.
@@ -56,10 +57,12 @@ final class DemoJudge {
       faults.append("line \(lines) is not a report")
       return nil
     }
+    if line.event == Report.Event.started.rawValue { begun.insert(line.stallID) }
     guard let culprit = line.culprit else {
       delays.insert(line.stallID)
       return nil
     }
+    delays.remove(line.stallID)
     guard let plan = plan(of: line, with: culprit) else {
       faults.append("\(line.event) names \(culprit), which is not a planned stall")
       return nil
@@ -68,9 +71,9 @@ final class DemoJudge {
       faults.append(
         "\(line.event) of \(plan.function) gives \(line.cause) as the cause, not \(plan.causes[0].rawValue)")
     }
-    if line.event == Report.Event.started.rawValue { started[line.stallID] = plan }
+    known[line.stallID] = plan
     guard line.event == Report.Event.ended.rawValue else { return nil }
-    if started[line.stallID] == nil { faults.append("\(plan.function) has an end without a start") }
+    if !begun.contains(line.stallID) { faults.append("\(plan.function) has an end without a start") }
     ended.append(plan)
     let milliseconds = Double(plan.duration / .milliseconds(1))
     // It cannot have been shorter than it was planned; how much longer depends on the machine.
@@ -92,9 +95,8 @@ final class DemoJudge {
       return PlannedStall.allCases.first { culprit.contains($0.function + "()") }
     }
     hasUnnamed = true
-    guard line.event == Report.Event.started.rawValue else { return started[line.stallID] }
-    defer { beginnings += 1 }
-    return beginnings < PlannedStall.allCases.count ? PlannedStall.allCases[beginnings] : nil
+    return known[line.stallID]
+      ?? (known.count < PlannedStall.allCases.count ? PlannedStall.allCases[known.count] : nil)
   }
 
   /// The judgement over all lines.
@@ -104,7 +106,7 @@ final class DemoJudge {
       let count = ended.count { $0 == plan }
       if count != 1 { faults.append("\(plan.function) was reported \(count) times, not once") }
     }
-    if started.count > ended.count { faults.append("\(started.count - ended.count) stalls have no end") }
+    if known.count > ended.count { faults.append("\(known.count - ended.count) stalls have no end") }
     if faults.isEmpty {
       let names = hasUnnamed ? " This program is stripped: reports have offsets instead of function names." : ""
       let others =
