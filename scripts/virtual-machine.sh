@@ -41,7 +41,7 @@ END
 
 # Runs the machine until its job is done, for SECONDS at most. Its console goes to FILE.
 #
-#   run_machine SECONDS FILE ROOT QEMU ARGUMENT...
+#   run_machine SECONDS FILE ROOT COMMAND...       what runs QEMU; options are added
 run_machine() {
   local seconds=$1 console=$2 root=$3
   shift 3

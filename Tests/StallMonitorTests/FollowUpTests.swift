@@ -36,9 +36,9 @@ extension WatchedHosts {
         #expect(started["stall", "fingerprint"] as? String == ended["stall", "fingerprint"] as? String)
         return
       }
-      // A timer's samples take a tick of the kernel's clock each.
+      // A timer's samples take a tick of the kernel's clock each, and an emulated processor is slow.
       #expect(
-        missed < 3 || !cunwind_perf_is_permitted(),
+        missed < 3 || !cunwind_perf_is_permitted() || TestMachine.isEmulated,
         "the thread had the processor all the time, and was hardly looked at")
     }
 
