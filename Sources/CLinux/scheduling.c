@@ -24,11 +24,12 @@ struct attributes {
   uint64_t period;
 };
 
-void clinux_thread_waits(long *sleeps, long *disk_faults) {
+void clinux_thread_waits(long *sleeps, long *disk_faults, long *faults) {
   struct rusage usage = {0};
   getrusage(RUSAGE_THREAD, &usage);
   *sleeps = usage.ru_nvcsw;
   *disk_faults = usage.ru_majflt;
+  *faults = usage.ru_minflt;
 }
 
 void clinux_request_short_slice(bool under_filter) {

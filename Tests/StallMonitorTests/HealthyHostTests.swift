@@ -201,6 +201,21 @@ extension WatchedHosts {
       #expect(freeze == nil)
     }
 
+    /// A wait for the kernel's lock of the memory map, in a page fault, is no stop: a large process may be copied without fork handlers.
+    @Test(arguments: [false, true])
+    func pageFaultsAreNoStop(hasFaults: Bool) throws {
+      let pages = 32
+      let memory = try #require(
+        mmap(nil, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), "no memory")
+      defer { munmap(memory, pages * 4096) }
+      var freezes = FreezeDetector()
+      freezes.willWait()
+      for _ in 0..<8 { usleep(1000) }
+      if hasFaults { for page in 0..<pages { memory.storeBytes(of: 1, toByteOffset: page * 4096, as: UInt8.self) } }
+      let freeze = freezes.freeze(lateness: 3_000_000_000, of: 3_001_000_000)
+      #expect((freeze == nil) == hasFaults)
+    }
+
     /// The watchdog, too, may wait for the kernel's lock of the memory map.
     @Test("a thread that maps much memory is no stop of the process")
     func besideAMapping() throws {

@@ -137,6 +137,16 @@ extension CapturesInThisProcess {
       }
     }
 
+    /// However many descriptors there could be.
+    @Test func selectOfNoSetIsASleep() throws {
+      let number = try #require(Self.number(of: .pselect6))
+      for (set, cause) in [(0, .sleep), (4096, .io)] as [(UInt64, Cause)] {
+        let call = ThreadProbe.BlockedCall(
+          number: number, arguments: (1, 0, set, 0, 0, 0), stackPointer: 1, programCounter: 1)
+        #expect(SystemCall(call).cause == cause)
+      }
+    }
+
     /// The number of a call on this architecture, or nil if it has none.
     private static func number(of name: SystemCall.Name) -> Int64? {
       SystemCallNumbers.names.first { $0.value == name }?.key

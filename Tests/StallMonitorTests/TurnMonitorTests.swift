@@ -425,6 +425,17 @@ struct SampleScheduleTests {
     #expect((550...750).contains(computing), "\(computing) of 1000")
   }
 
+  /// `stall.ongoing` comes at regular times, and its sample is one more.
+  @Test func sampleForOngoingChangesNoPlan() {
+    var schedule = SampleSchedule(start: 0, now: 250_000_000)
+    schedule.didSample(at: 250_000_000)
+    let planned = schedule
+    schedule.didSample(at: planned.nextSample - 1)
+    #expect(schedule == planned)
+    schedule.didSample(at: planned.nextSample)
+    #expect(schedule != planned)
+  }
+
   @Test func longSamplingIsKept() {
     var schedule = SampleSchedule(start: 0, now: 0, sampling: 30_000_000_000)
     schedule.didSample(at: 0)

@@ -217,22 +217,32 @@ struct WatchedLoopTests {
     #expect(episode.summaries.map(\.weight) == [150, 160, 230] && episode.tree.total == 540)
   }
 
+  /// What the kernel counted; times in milliseconds.
+  private func usage(_ observed: UInt64, cpu: UInt64, delay: UInt64 = 0, throttled: UInt64 = 0, waits: UInt64 = 1)
+    -> ResourceUsage
+  {
+    ResourceUsage(
+      observed: observed * 1_000_000, cpu: cpu * 1_000_000, runDelay: delay * 1_000_000,
+      throttled: throttled * 1_000_000, majorFaults: 0, minorFaults: 0, blockDelay: 0, pressure: nil, waits: waits)
+  }
+
+  /// A sample of a thread that runs, or is blocked.
+  private func sample(_ symbol: String, _ cause: Cause, waitsFor holder: Int32? = nil) -> Episode.Sample {
+    var sample = Episode.Sample.stub(cause: cause, symbol: symbol)
+    sample.thread = 1
+    if cause != .running { sample.activity = .blocked(.init(number: 0, stackPointer: 0, programCounter: 0)) }
+    sample.lockHolder = holder.map { LockHolder(thread: $0, kind: .mutex) }
+    return sample
+  }
+
   /// What the kernel counted decides how much of the time a sample can represent.
   @Test func timeThatNoSampleCanRepresentHasNoFunction() {
-    func usage(_ observed: UInt64, cpu: UInt64, waits: UInt64) -> ResourceUsage {
-      ResourceUsage(
-        observed: observed * 1_000_000, cpu: cpu * 1_000_000, runDelay: 0, throttled: 0, majorFaults: 0, minorFaults: 0,
-        blockDelay: 0, pressure: nil, waits: waits)
-    }
     func stall(
       _ samples: [(at: UInt64, symbol: String, cause: Cause, cpu: UInt64)], waits: UInt64 = 1
     ) -> Episode {
       var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
       for (time, symbol, cause, cpu) in samples {
-        var sample = Episode.Sample.stub(cause: cause, symbol: symbol)
-        sample.thread = 1
-        if cause != .running { sample.activity = .blocked(.init(number: 0, stackPointer: 0, programCounter: 0)) }
-        episode.add(sample, at: time * 1_000_000, usage: usage(time, cpu: cpu, waits: waits))
+        episode.add(sample(symbol, cause), at: time * 1_000_000, usage: usage(time, cpu: cpu, waits: waits))
       }
       return episode
     }
@@ -254,6 +264,72 @@ struct WatchedLoopTests {
     #expect(periodic.cause == .running && periodic.heaviest?.failure == .notSampled)
     // Counted at a tick of the kernel's clock.
     #expect(stall([(100, "f()", .running, 86)]).summaries.map(\.weight) == [100_000_000])
+  }
+
+  /// A turn that began between two checks: what is known of it until the second.
+  @Test func beginningOfATurnThatNoCheckHasSeen() {
+    func beginning(_ length: UInt64, of observed: UInt64, cpu: UInt64, waits: Bool = true) -> TurnBeginning {
+      TurnBeginning(length: length * 1_000_000, in: usage(observed, cpu: cpu), hasBegunNoWait: !waits)
+    }
+    // 100 ms before the turn and 150 of it, with 120 ms on a processor: 20 of them in the turn, and 30 of the wait.
+    let part = beginning(150, of: 250, cpu: 120)
+    #expect(part.ready == 20_000_000 && part.waiting == 30_000_000)
+    // The wait that it was in at the check was over when the turn began.
+    #expect(beginning(150, of: 250, cpu: 150, waits: false).ready == 150_000_000)
+
+    func stall(_ symbol: String, _ cause: Cause, cpu: UInt64, _ beginning: TurnBeginning) -> Episode {
+      var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
+      episode.add(sample(symbol, cause), at: 250_000_000, usage: usage(100, cpu: cpu), beginning: beginning)
+      return episode
+    }
+    // 150 ms of the turn before it was counted, and then 100 ms.
+    let waited = stall("computer()", .running, cpu: 30, beginning(150, of: 160, cpu: 5))
+    #expect(waited.cause == .unknown && waited.heaviest?.failure == .notSampled)
+    let computed = stall("waiter()", .lock, cpu: 90, beginning(150, of: 160, cpu: 150))
+    #expect(computed.cause == .running && computed.heaviest?.failure == .notSampled)
+    #expect(stall("computer()", .running, cpu: 100, beginning(150, of: 250, cpu: 150)).cause == .running)
+    #expect(stall("waiter()", .lock, cpu: 0, beginning(150, of: 250, cpu: 0)).cause == .lock)
+  }
+
+  /// What follows the last sample is of its kind only as far as that was counted, until a while after the end.
+  @Test func restOfATurnThatNoSampleCanRepresent() {
+    func stall(_ symbol: String, _ cause: Cause, _ rest: ResourceUsage, stolen: UInt64 = 0) -> Episode {
+      var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
+      let isReady = cause == .running
+      episode.add(
+        sample(symbol, cause), at: 250_000_000, usage: usage(250, cpu: isReady ? 250 : 0, waits: isReady ? 0 : 1))
+      episode.stolen = stolen * 1_000_000
+      episode.note(nil, at: 1_000_000_000, isOver: true, usage: rest)
+      return episode
+    }
+    let waited = stall("computer()", .running, usage(1100, cpu: 300))
+    #expect(waited.cause == .unknown && waited.heaviest?.failure == .notSampled)
+    let computed = stall("waiter()", .lock, usage(1100, cpu: 700))
+    #expect(computed.cause == .running && computed.heaviest?.failure == .notSampled)
+    // It waits for the next turn, or computes in it.
+    #expect(stall("computer()", .running, usage(1100, cpu: 990)).heaviest?.stack.first?.symbol == "computer()")
+    #expect(stall("waiter()", .lock, usage(2000, cpu: 1000)).heaviest?.stack.first?.symbol == "waiter()")
+    // A hypervisor had the processor.
+    #expect(stall("computer()", .running, usage(1100, cpu: 300), stolen: 700).cause == .running)
+  }
+
+  /// Of two threads that held what it waited for, the one that did so longer.
+  @Test func holderIsTheOneThatWasWaitedForMost() {
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
+    for (time, holder) in [(250, 11), (600, 11), (1000, 12)] as [(UInt64, Int32)] {
+      episode.add(sample("waiter()", .lock, waitsFor: holder), at: time)
+    }
+    episode.add(sample("other()", .lock, waitsFor: 11), at: 1600)
+    #expect(episode.heaviest?.lockHolder?.thread == 11 && episode.heaviest?.stack.first?.symbol == "waiter()")
+  }
+
+  /// Among the time in which a thread was ready, and not that in which it waited.
+  @Test func threadThatMostlyGotNoProcessorIsStarvedOrThrottled() {
+    #expect(Verdict.ready(usage(1049, cpu: 175, delay: 493, throttled: 493)) == .throttled)
+    #expect(Verdict.ready(usage(1049, cpu: 175, delay: 493)) == .starved)
+    // A group's time is the sum over processors.
+    #expect(Verdict.ready(usage(1339, cpu: 944, delay: 395, throttled: 2700)) == .running)
+    #expect(usage(1303, cpu: 0, delay: 1, throttled: 2306).throttled == 1_000_000)
   }
 
   /// The function is one in which the stall's cause was seen.
@@ -301,6 +377,18 @@ struct WatchedLoopTests {
     #expect(episode.heaviest?.stack.isEmpty == true && episode.heaviest?.failure == .shortCallouts)
     #expect(episode.cause == .unknown)
     #expect(episode.callouts?.longestOfAll == 49)
+  }
+
+  /// What no sample has met was as short.
+  @Test func timeBetweenSamplesOfShortCalloutsIsTheirs() {
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, threshold: 100_000_000)
+    for (time, number) in [(250, 9), (600, 40), (1000, 70)] as [(UInt64, UInt64)] {
+      episode.add(
+        sample("f()", .sleep), at: time * 1_000_000, callouts: CalloutTimes(count: number, age: 3),
+        usage: usage(time, cpu: time / 3))
+    }
+    episode.note(CalloutTimes(count: 80, age: 2), at: 1_100_000_000, isOver: true)
+    #expect(episode.cause == .unknown && episode.heaviest?.failure == .shortCallouts)
   }
 
   @Test func calloutOfHalfTheThresholdIsResponsible() {

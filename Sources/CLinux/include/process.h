@@ -62,8 +62,8 @@ static inline const char *clinux_executable_name(void) {
 /// Lets this thread's timed waits end up to `ns` late instead of the default 50 us (PR_SET_TIMERSLACK).
 static inline void clinux_set_timer_slack(unsigned long ns) { prctl(PR_SET_TIMERSLACK, ns, 0, 0, 0); }
 
-/// How often this thread has gone to sleep, and how many of its pages were read from disk (getrusage(2), RUSAGE_THREAD).
-void clinux_thread_waits(long *sleeps, long *disk_faults);
+/// How often this thread has gone to sleep, and how many of its page faults read from disk or did not (getrusage(2), RUSAGE_THREAD).
+void clinux_thread_waits(long *sleeps, long *disk_faults, long *faults);
 
 /// Asks that this thread get a processor soon after it wakes, for a short time at once (sched_setattr(2), Linux 6.12: 0.1 ms).
 ///

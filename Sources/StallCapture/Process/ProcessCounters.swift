@@ -11,4 +11,9 @@ package final class ProcessCounters {
   package func usage(of probe: borrowing ThreadProbe, at time: UInt64) -> ThreadUsage? {
     ThreadUsage(probe, throttle: throttle, pressure: pressure, at: time)
   }
+
+  /// The same without what is counted for its group and for the machine.
+  package func usageOfThread(_ probe: borrowing ThreadProbe, at time: UInt64) -> ThreadUsage? {
+    ThreadUsage(probe, throttle: nil, pressure: nil, at: time)
+  }
 }

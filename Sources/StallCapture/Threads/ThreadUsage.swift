@@ -25,6 +25,9 @@ package struct ThreadUsage {
     self.pressure = pressure?.totals()
   }
 
+  /// Whether the thread has begun no wait since `earlier`, as far as that is known.
+  package func hasBegunNoWait(since earlier: ThreadUsage) -> Bool { waits != nil && waits == earlier.waits }
+
   /// What was added since `earlier`.
   package func change(since earlier: ThreadUsage) -> ResourceUsage {
     // A wait is counted when it begins.

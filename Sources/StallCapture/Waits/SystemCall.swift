@@ -141,7 +141,7 @@ package struct SystemCall {
   package var cause: Cause {
     switch name {
     case .poll, .ppoll: call.arguments.1 == 0 ? .sleep : .io  // poll of nothing is a sleep
-    case .select, .pselect6: call.arguments.0 == 0 ? .sleep : .io
+    case .select, .pselect6: call.arguments.1 | call.arguments.2 | call.arguments.3 == 0 ? .sleep : .io
     case .fcntl: isLockingFcntl ? .lock : .io
     default: name.flatMap { Self.entries[$0]?.cause } ?? .unknown
     }

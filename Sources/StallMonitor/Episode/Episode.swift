@@ -125,8 +125,9 @@ struct Episode {
   private(set) var lastSampleTime: UInt64
   // How much of the duration the samples represent.
   private var represented: UInt64 = 0
-  // What had been counted at the sample before.
+  // What had been counted, and stolen, at the sample before.
   private var counted: (thread: Int32, usage: ResourceUsage)?
+  private var countedStolen: UInt64 = 0
   private var candidates: [Candidate] = []
   private var causeWeights: [Cause: UInt64] = [:]
   // The latest of the samples that are recorded, which gains weight until the next.
@@ -140,12 +141,16 @@ struct Episode {
   /// The first samples, at most ``summaryLimit``.
   private(set) var summaries: [SampleSummary] = []
 
-  // Samples of one function, of one kind of cause.
+  // Samples of one function, of one kind of cause, and of one thread that was waited for.
   private struct Candidate {
     var key: String
     var kind: Cause
     var weight: UInt64
     var sample: Sample
+
+    func represents(_ sample: Sample, _ key: String) -> Bool {
+      self.key == key && kind == sample.cause.kind && self.sample.lockHolder?.thread == sample.lockHolder?.thread
+    }
   }
 
   private static let spacedLimit = 40
@@ -180,17 +185,15 @@ struct Episode {
 
   /// Adds what was seen at `time`.
   ///
-  /// `isPlanned` is false of one that is taken right after the first. `callouts` is what the loop had called by then, and `usage` what the
-  /// kernel had counted in the turn for the sample's thread.
+  /// `isPlanned` is false of one that is taken right after the first. `callouts` is what the loop had called by then, `usage` what the kernel
+  /// had counted in the turn for the sample's thread, and `beginning` what is known of the turn before that was counted.
   mutating func add(
     _ sample: Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil,
-    usage: ResourceUsage? = nil
+    usage: ResourceUsage? = nil, beginning: TurnBeginning? = nil
   ) {
     let interval = represent(until: time, atLeast: 1)
-    let shares = shares(of: interval, before: sample, usage)
+    let shares = shares(of: interval, before: sample, usage, beginning)
     addToLatest(shares.earlier)
-    if let unseen = shares.unseen { record(.unseen(unseen.cause), at: time, weight: unseen.time, isSample: false) }
-    let weight = shares.later
     lastSampleTime = time
     sampleCount += 1
     if sample.starves { starves = true }
@@ -198,9 +201,13 @@ struct Episode {
     var sample = sample
     sample.calloutNumber = callouts?.count ?? 0
     if let callouts, !isLong(callouts.count, callouts, at: time) {
-      if undecided.count < Self.candidateLimit { undecided.append((sample, time, weight)) }
+      // What no sample has met is of a callout that is too short if they are.
+      if undecided.count < Self.candidateLimit {
+        undecided.append((sample, time, shares.later + shares.unseen.reduce(0) { $0 + $1.time }))
+      }
     } else {
-      record(sample, at: time, weight: weight)
+      record(shares.unseen, at: time)
+      record(sample, at: time, weight: shares.later)
     }
     guard isPlanned else { return }
     plannedCount += 1
@@ -208,9 +215,11 @@ struct Episode {
   }
 
   /// Records the loop's callouts so far, and so which samples show a responsible callout.
-  mutating func note(_ callouts: CalloutTimes?, at time: UInt64, isOver: Bool) {
+  ///
+  /// `usage` is what the kernel has counted for the last sample's thread, from when the turn was first seen until after `time`.
+  mutating func note(_ callouts: CalloutTimes?, at time: UInt64, isOver: Bool, usage: ResourceUsage? = nil) {
     if let callouts { self.callouts = callouts }
-    if isOver { addToLatest(represent(until: time)) }
+    if isOver { addRest(until: time, usage) }
     guard let known = self.callouts, let number = undecided.first?.sample.calloutNumber else { return }
     let isLong = isLong(number, known, at: time)
     guard isLong || isOver || known.count != number else { return }
@@ -230,6 +239,10 @@ struct Episode {
     return number == callouts.longestNumber && callouts.longest >= calloutLimit + frozen
   }
 
+  private mutating func record(_ unseen: [(cause: Cause, time: UInt64)], at time: UInt64) {
+    for part in unseen { record(.unseen(part.cause), at: time, weight: part.time, isSample: false) }
+  }
+
   private mutating func record(_ sample: Sample, at time: UInt64, weight: UInt64, isSample: Bool = true) {
     if isSample { latest = (sample, time) }
     weigh(sample, weight, samples: isSample ? 1 : 0)
@@ -241,17 +254,32 @@ struct Episode {
   }
 
   /// What of the time between two samples, or before the first one, each of them represents.
-  private mutating func shares(of interval: UInt64, before sample: Sample, _ usage: ResourceUsage?) -> SampleShares {
+  private mutating func shares(
+    of interval: UInt64, before sample: Sample, _ usage: ResourceUsage?, _ beginning: TurnBeginning?
+  ) -> SampleShares {
     let earlier = undecided.last?.sample ?? latest?.sample
     let change =
       counted?.thread == sample.thread
       ? counted.flatMap { usage?.since($0.usage) } : earlier == nil ? usage : nil
     counted = sample.thread.flatMap { thread in usage.map { (thread, $0) } }
+    countedStolen = stolen
     // Time for which a thread waits for a processor is counted when it has got one: it had one if it has a stack.
     let isCounted = sample.isReady == false || !sample.stack.isEmpty
     return SampleShares(
       of: interval, isFirst: earlier == nil, wasReady: earlier?.isReady, isReady: isCounted ? sample.isReady : nil,
-      change)
+      change, beginning: beginning)
+  }
+
+  /// Shares the time from the last sample to the end.
+  private mutating func addRest(until time: UInt64, _ usage: ResourceUsage?) {
+    let rest = represent(until: time)
+    guard undecided.isEmpty else { return addToLatest(rest) }
+    let change = counted.flatMap { $0.thread == latest?.sample.thread ? usage?.since($0.usage) : nil }
+    let shares = SampleShares(
+      after: rest, wasReady: latest?.sample.isReady, change, stolen: stolen > countedStolen ? stolen - countedStolen : 0
+    )
+    addToLatest(shares.earlier)
+    record(shares.unseen, at: time)
   }
 
   /// The part of the duration that the samples do not represent yet, as if they did from now on.
@@ -282,8 +310,8 @@ struct Episode {
       tree.add(sample.stack, weight: weight, samples: samples)
     }
     places.add(sample.stack.places, weight: weight, samples: samples)
-    let (key, kind) = (sample.functionKey, sample.cause.kind)
-    if let index = candidates.firstIndex(where: { $0.key == key && $0.kind == kind }) {
+    let key = sample.functionKey
+    if let index = candidates.firstIndex(where: { $0.represents(sample, key) }) {
       candidates[index].weight += weight
       // The latest of a kind represents it: its state and its callout are the nearest to now. But not without the other
       // threads: they are not captured each time.
@@ -292,7 +320,7 @@ struct Episode {
       if candidates.count == Self.candidateLimit, let lightest = candidates.indices.min(by: lighter) {
         candidates.remove(at: lightest)
       }
-      candidates.append(Candidate(key: key, kind: kind, weight: weight, sample: sample))
+      candidates.append(Candidate(key: key, kind: sample.cause.kind, weight: weight, sample: sample))
     }
   }
 
@@ -322,7 +350,7 @@ struct Episode {
         }
         candidate.key = candidate.sample.functionKey
       }
-      if let index = merged.firstIndex(where: { $0.key == candidate.key && $0.kind == candidate.kind }) {
+      if let index = merged.firstIndex(where: { $0.represents(candidate.sample, candidate.key) }) {
         merged[index].weight += candidate.weight
         merged[index].sample = candidate.sample
       } else {
@@ -351,9 +379,13 @@ struct Episode {
       return latest?.sample.withoutFunction(.notSampled) ?? candidates[unseen].sample
     }
     let withStack = from.filter { !candidates[$0].sample.stack.isEmpty }
-    guard let sample = (withStack.isEmpty ? from : withStack).max(by: lighter).map({ candidates[$0].sample }) else {
-      return nil
+    let named = withStack.isEmpty ? from : withStack
+    // The function first, and then the thread that it waited for most.
+    func rank(_ index: Int) -> (UInt64, UInt64) {
+      let ofFunction = named.filter { candidates[$0].key == candidates[index].key }
+      return (ofFunction.reduce(0) { $0 + candidates[$1].weight }, candidates[index].weight)
     }
+    guard let sample = named.max(by: { rank($0) < rank($1) }).map({ candidates[$0].sample }) else { return nil }
     let stacks = spacedStacks.filter { $0.callout == sample.calloutNumber }.map(\.stack)
     return Culprit.disagree(stacks) ? sample.withoutFunction(.noCommonFunction) : sample
   }

@@ -1,16 +1,16 @@
 import StallReport
 
-/// What of the time between two samples, or before the first one, each of them represents; times in nanoseconds.
+/// What of the time between two samples, before the first one, or after the last one, each of them represents; times in nanoseconds.
 struct SampleShares {
   let earlier: UInt64
   let later: UInt64
-  /// Time of a kind that neither has shown, and its cause.
-  let unseen: (cause: Cause, time: UInt64)?
+  /// Time that neither represents, and its cause.
+  let unseen: [(cause: Cause, time: UInt64)]
 
   /// The kernel counts a running thread's time at its clock's ticks.
   private static let tick: UInt64 = 10_000_000
 
-  /// Shares an interval.
+  /// Shares the time before a sample.
   ///
   /// - Parameters:
   ///   - interval: The time to share.
@@ -18,26 +18,70 @@ struct SampleShares {
   ///   - wasReady: Whether the thread was ready to run at the earlier sample, and did not wait; nil if that is not known.
   ///   - isReady: The same at the later one.
   ///   - change: What the kernel counted in the interval; nil if that is not known.
-  init(of interval: UInt64, isFirst: Bool, wasReady: Bool?, isReady: Bool?, _ change: ResourceUsage?) {
+  ///   - beginning: What is known of the time before it was counted; nil if that is nothing.
+  init(
+    of interval: UInt64, isFirst: Bool, wasReady: Bool?, isReady: Bool?, _ change: ResourceUsage?,
+    beginning: TurnBeginning? = nil
+  ) {
     func half(_ time: UInt64) -> UInt64 { isFirst ? 0 : time / 2 }
     guard let change, let isReady, isFirst || wasReady != nil, change.observed <= interval + interval / 16 + Self.tick
     else {
-      (earlier, later, unseen) = (half(interval), interval - half(interval), nil)
+      (earlier, later, unseen) = (half(interval), interval - half(interval), [])
       return
     }
-    let ready = min(change.readyTime + change.throttled, change.observed, interval)
-    let waiting = min(change.observed, interval) - ready
+    var ready = min(change.readyTime, change.observed, interval)
+    var waiting = min(change.observed, interval) - ready
     if let wasReady, wasReady != isReady {
       // What was not observed is shared as without counters.
       later = (isReady ? ready : waiting) + (interval - ready - waiting) / 2
-      (earlier, unseen) = (interval - later, nil)
+      (earlier, unseen) = (interval - later, [])
       return
     }
     // Without a wait, the rest is what a hypervisor has taken, or what the kernel has not counted yet.
-    let other = isReady ? (change.waits > 0 ? waiting : 0) : ready
-    let isExact = other > interval / 8 + Self.tick
-    let seen = isExact ? interval - other : interval
+    if isReady, change.waits == 0 { (ready, waiting) = (ready + waiting, 0) }
+    var unknown: UInt64 = 0
+    if let beginning {
+      unknown = interval - ready - waiting
+      let known = (ready: min(beginning.ready, unknown), waiting: min(beginning.waiting, unknown))
+      (ready, waiting, unknown) = (
+        ready + known.ready, waiting + known.waiting, unknown - min(known.ready + known.waiting, unknown)
+      )
+    }
+    let other: [(cause: Cause, time: UInt64)] =
+      isReady ? [(.unknown, waiting + unknown)] : [(Verdict.ready(change) ?? .running, ready), (.unknown, unknown)]
+    unseen = Self.exact(other, of: interval)
+    let seen = interval - unseen.reduce(0) { $0 + $1.time }
     (earlier, later) = (half(seen), seen - half(seen))
-    unseen = isExact ? (isReady ? .unknown : Verdict.ready(change) ?? .running, other) : nil
+  }
+
+  /// Shares the time from the last sample to the end of the stall.
+  ///
+  /// - Parameters:
+  ///   - rest: The time to share.
+  ///   - wasReady: Whether the thread was ready to run at the sample, and did not wait; nil if that is not known.
+  ///   - change: What the kernel has counted since the sample, and for some time after the end; nil if that is not known.
+  ///   - stolen: What a hypervisor has taken since: the thread was ready then, and was not counted as such.
+  init(after rest: UInt64, wasReady: Bool?, _ change: ResourceUsage?, stolen: UInt64) {
+    later = 0
+    guard let change, let wasReady, change.observed + Self.tick >= rest else {
+      (earlier, unseen) = (rest, [])
+      return
+    }
+    let after = change.observed > rest ? change.observed - rest : 0
+    let readyTime = min(change.readyTime, change.observed)
+    let other: (cause: Cause, time: UInt64) =
+      wasReady
+      ? (.unknown, change.waits > 0 && rest > readyTime + stolen ? rest - readyTime - stolen : 0)
+      : (Verdict.ready(change) ?? .running, min(rest, readyTime > after ? readyTime - after : 0))
+    unseen = Self.exact([other], of: rest)
+    earlier = rest - unseen.reduce(0) { $0 + $1.time }
+  }
+
+  /// What is too much for the inexactness of counters; nothing if all of it is not.
+  private static func exact(_ parts: [(cause: Cause, time: UInt64)], of interval: UInt64) -> [(
+    cause: Cause, time: UInt64
+  )] {
+    guard parts.reduce(0, { $0 + $1.time }) > interval / 8 + tick else { return [] }
+    return parts.filter { $0.time > 0 }
   }
 }

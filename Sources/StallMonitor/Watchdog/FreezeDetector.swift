@@ -33,39 +33,27 @@ struct FreezeDetector: ~Copyable {
   private static let machinePause: UInt64 = 10_000_000_000
 
   private let watchdog: ThreadProbe
-  private let throttle: ThrottleCounter?
   /// Whether the process is in a group of a version 1 freezer, which freezes threads where they sleep.
   private let mayFreezeAsleep: Bool
   private var before = Counts()
 
   private struct Counts {
+    /// Time in which the watchdog was ready to run and something else had the processor, or its group's quota was used up.
     var runDelay: UInt64 = 0
-    var throttled: UInt64 = 0
     /// How often the thread has gone to sleep.
     var sleeps = 0
     var diskFaults = 0
+    var faults = 0
     /// How long the process's forks have taken, and whether one was in progress.
     var forking: UInt64 = 0
     var isForking = false
     /// Processor time of the process, where it is needed: the kernel adds it up over all threads.
     var processorTime: UInt64 = 0
-
-    /// Time in which the watchdog was ready to run and something else had the processor: it explains a late wait.
-    var readyToRun: UInt64 { Cause.allCases.reduce(0) { $0 &+ time(keptFromRunningBy: $1) } }
-
-    private func time(keptFromRunningBy cause: Cause) -> UInt64 {
-      switch cause {
-      case .starved: runDelay
-      case .throttled: throttled
-      case .running, .lock, .io, .sleep, .fault, .stopped, .unknown: 0
-      }
-    }
   }
 
   /// Call it on the watchdog's thread.
   init() {
     watchdog = ThreadProbe(thread: clinux_gettid())
-    throttle = ThrottleCounter()
     mayFreezeAsleep = Self.isInFreezerGroup()
   }
 
@@ -81,7 +69,7 @@ struct FreezeDetector: ~Copyable {
   func freeze(lateness: UInt64, of wait: UInt64) -> Freeze? {
     guard lateness > Self.limit else { return nil }
     let now = counts()
-    let explained = now.readyToRun &- before.readyToRun
+    let explained = now.runDelay &- before.runDelay
     guard lateness > explained, lateness - explained > Self.limit else { return nil }
     var unexplained = lateness - explained
     if unexplained < Self.machinePause {
@@ -94,16 +82,16 @@ struct FreezeDetector: ~Copyable {
   }
 
   private func isFreeze(_ unexplained: UInt64, _ now: Counts) -> Bool {
-    // A fault sleeps, too, while the page is read from disk.
-    if now.sleeps - before.sleeps > 1, now.diskFaults == before.diskFaults { return true }
+    // A fault sleeps, too: while the page is read from disk, or, once, while a fork or a mapping holds the memory.
+    let faults = now.faults - before.faults
+    if now.sleeps - before.sleeps > 1 + faults, now.diskFaults == before.diskFaults { return true }
     return mayFreezeAsleep && now.processorTime &- before.processorTime < unexplained / 2
   }
 
   private func counts() -> Counts {
     var counts = Counts()
-    clinux_thread_waits(&counts.sleeps, &counts.diskFaults)
+    clinux_thread_waits(&counts.sleeps, &counts.diskFaults, &counts.faults)
     counts.runDelay = watchdog.schedule()?.runDelayNanoseconds ?? 0
-    counts.throttled = throttle?.total() ?? 0
     // In this order: of a fork that ends in between, neither would be known.
     counts.isForking = clinux_fork_is_in_progress()
     counts.forking = clinux_fork_time()

@@ -32,11 +32,17 @@ struct SampleSchedule: Equatable {
     times = IrregularTimes(seed: now)
     nextSample = now
     nextOngoing = max(start + ongoingInterval, now + 1)
-    nextSample += irregular(sampleInterval)
+    planNext(after: now)
   }
 
   /// Plans the next sample, after one at `time`.
+  ///
+  /// The first one, and one that was taken for `stall.ongoing`, changes no plan: the latter are at regular times.
   mutating func didSample(at time: UInt64) {
+    if time >= nextSample { planNext(after: time) }
+  }
+
+  private mutating func planNext(after time: UInt64) {
     samples += 1
     nextSample = time + irregular(sampleInterval)
     // The interval after the next sample.

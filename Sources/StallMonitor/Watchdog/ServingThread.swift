@@ -14,6 +14,10 @@ final class ServingThread {
   private var baseline: ThreadUsage?
   // The same when the last beat was handed to the courier.
   private var beatBaseline: ThreadUsage?
+  // The same at the last check, also between turns.
+  private var lastCheck: ThreadUsage?
+  /// What is known of the current turn before its baseline; nil if that is nothing.
+  private(set) var beginning: TurnBeginning?
 
   init(_ own: WatchedLoop.Subject.Thread, heartbeat: (any HeartbeatSource)?, counters: ProcessCounters) {
     (self.own, self.heartbeat, self.counters) = (own, heartbeat, counters)
@@ -50,6 +54,7 @@ final class ServingThread {
     if case .thread(let id) = server, id != probe.id {
       probe = ThreadProbe(thread: id)
       baseline = usage(at: MonotonicClock.now())
+      (lastCheck, beginning) = (nil, nil)
     }
     return server
   }
@@ -59,15 +64,30 @@ final class ServingThread {
   /// Notes that a heartbeat was sent: what is counted from here on belongs to its turn.
   func didBeat(at time: UInt64) { beatBaseline = usage(at: time) }
 
-  /// Counts from the beginning of a turn, as far as that is known.
-  func beginTurn(isHeartbeat: Bool, at time: UInt64) {
+  /// Counts from the beginning of a turn, as far as that is known; `began` is when that was.
+  func beginTurn(isHeartbeat: Bool, began: UInt64, at time: UInt64) {
     let id = probe.id
     _ = follow()
-    baseline = isHeartbeat && id == probe.id ? beatBaseline ?? usage(at: time) : usage(at: time)
+    if isHeartbeat, id == probe.id, let beatBaseline {
+      (baseline, beginning) = (beatBaseline, nil)
+      return
+    }
+    let now = usage(at: time)
+    if let now, let lastCheck, !isHeartbeat {
+      beginning = TurnBeginning(
+        length: time > began ? time - began : 0, in: now.change(since: lastCheck),
+        hasBegunNoWait: now.hasBegunNoWait(since: lastCheck))
+    } else {
+      beginning = nil
+    }
+    (baseline, lastCheck) = (now, now)
   }
 
+  /// Notes that the loop was met between turns.
+  func rest(at time: UInt64) { lastCheck = counters.usageOfThread(probe, at: time) }
+
   /// Forgets what was counted before a turn that was not seen until it was late.
-  func forgetUsage() { baseline = nil }
+  func forgetUsage() { (baseline, lastCheck, beginning) = (nil, nil, nil) }
 
   /// What was counted in the turn up to `time`; nil if that is not known.
   func change(at time: UInt64) -> ResourceUsage? {

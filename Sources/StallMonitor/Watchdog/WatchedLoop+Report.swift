@@ -83,7 +83,8 @@ extension WatchedLoop {
     if cause.isReady, sample?.failure != .noProcessor, let judged = Verdict.ready(usage) { cause = judged }
     if sample?.failure == .shortCallouts || sample?.failure == .noCommonFunction {
       // Many short pieces of work: late as a whole for want of a processor, or nothing that can be named.
-      cause = Verdict.ready(usage).flatMap { $0.isKeptFromRunning ? $0 : nil } ?? .unknown
+      let isMostOfIt = usage.map { $0.runDelay > $0.observed / 2 } ?? false
+      cause = Verdict.ready(usage).flatMap { isMostOfIt && $0.isKeptFromRunning ? $0 : nil } ?? .unknown
     }
     return cause
   }

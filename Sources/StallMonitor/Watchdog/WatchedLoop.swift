@@ -105,7 +105,14 @@ final class WatchedLoop {
       outcome = monitor.didBeat(reading, frozen: frozen)
     }
     if outcome.endsSearch { giveUpSearch() }
-    if outcome.isNewTurn { thread.beginTurn(isHeartbeat: reading.word.phase == .heartbeat, at: now) }
+    if outcome.isNewTurn {
+      thread.beginTurn(
+        isHeartbeat: reading.word.phase == .heartbeat, began: reading.part.isPiece ? now : reading.turnBegan, at: now)
+    } else if case .checkAgain = outcome.decision, reading.word.phase == .idle, reading.heartbeat == .none,
+      !reading.hasPieces
+    {
+      thread.rest(at: now)
+    }
     return outcome.decision
   }
 
@@ -218,7 +225,8 @@ final class WatchedLoop {
     _ sample: Episode.Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil,
     usage: ResourceUsage? = nil
   ) {
-    stall.episode?.add(sample, at: time, isPlanned: isPlanned, callouts: callouts, usage: usage)
+    stall.episode?.add(
+      sample, at: time, isPlanned: isPlanned, callouts: callouts, usage: usage, beginning: thread.beginning)
     if isPlanned { monitor.didSample(at: time) }
   }
 
@@ -248,7 +256,9 @@ final class WatchedLoop {
     let end = subject.pulse.episodeEnd
     let now = end ?? MonotonicClock.now()
     let callouts = callouts(at: now)
-    stall.episode?.note(callouts, at: now, isOver: end != nil)
+    // Read after the end: it may count some of the next turn as well.
+    let usage = thread.isServing ? thread.change(at: MonotonicClock.now()) : nil
+    stall.episode?.note(callouts, at: now, isOver: end != nil, usage: usage)
     resolver.namesFrames = settings.namesFrames
     resolver.beginReport(isFirst: false)
     completeNames(resolver.complete, isLast: true)

@@ -3,6 +3,7 @@ package struct ResourceUsage: Sendable, Equatable {
   package var observed: UInt64
   package var cpu: UInt64
   package var runDelay: UInt64
+  /// How much of the run delay its group's quota can explain.
   package var throttled: UInt64
   package var majorFaults: UInt64
   package var minorFaults: UInt64
@@ -12,6 +13,7 @@ package struct ResourceUsage: Sendable, Equatable {
   /// How often the thread has waited, or was stopped; 0 where that is not known.
   package var waits: UInt64
 
+  /// `throttled` is that of the thread's control group.
   package init(
     observed: UInt64, cpu: UInt64, runDelay: UInt64, throttled: UInt64, majorFaults: UInt64, minorFaults: UInt64,
     blockDelay: UInt64, pressure: PressureTotals?, waits: UInt64 = 0
@@ -19,7 +21,8 @@ package struct ResourceUsage: Sendable, Equatable {
     self.observed = observed
     self.cpu = cpu
     self.runDelay = runDelay
-    self.throttled = throttled
+    // The group's is the sum over processors, also while this thread waits for something else.
+    self.throttled = min(throttled, runDelay)
     self.majorFaults = majorFaults
     self.minorFaults = minorFaults
     self.blockDelay = blockDelay

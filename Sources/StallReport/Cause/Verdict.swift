@@ -50,11 +50,10 @@ package struct Verdict: Sendable, Equatable {
     return "; deadlock: thread " + pairs.map { "\($0) waits for \($1)" }.joined(separator: ", ")
   }
 
-  /// Returns why a thread that was ready to run made no progress; nil if the observed time is too short.
+  /// Returns why a thread that was ready to run made no progress, by the time in which it was; nil if that is too short.
   package static func ready(_ usage: ResourceUsage?) -> Cause? {
     guard let usage, usage.observed >= 10_000_000 else { return nil }
-    if usage.throttled > usage.observed / 2 { return .throttled }
-    guard usage.runDelay > usage.observed / 2, usage.cpu < usage.runDelay else { return .running }
+    guard usage.runDelay > 5_000_000, usage.cpu < usage.runDelay else { return .running }
     // On a busy machine a throttled group also waits for a CPU: the larger part is the cause.
     return usage.throttled > usage.runDelay / 2 ? .throttled : .starved
   }
