@@ -225,7 +225,8 @@ static ssize_t by_io_uring(int file, char *memory, size_t bytes) {
   struct io_uring_params parameters = {0};
   int ring = (int)syscall(SYS_io_uring_setup, 1, &parameters);
   if (ring < 0) return 0;  // not permitted here
-  size_t size = parameters.cq_off.cqes + parameters.cq_entries * sizeof(struct io_uring_cqe) + 4096;
+  // Of these, the array of indices comes last. Linux 5.10 maps no more than there is.
+  size_t size = parameters.sq_off.array + parameters.sq_entries * sizeof(unsigned);
   char *queues = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
   struct io_uring_sqe *entry = mmap(NULL, sizeof *entry, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
   require(queues != MAP_FAILED && entry != MAP_FAILED, "io_uring");
