@@ -123,11 +123,14 @@ struct AgentFairnessTests {
     #expect(begin.duration(to: .now) >= .seconds(3))
   }
 
-  @Test("waiting lines of ended processes are read before their ends are reported", arguments: [1, 2])
-  func endOfThoseThatWait(processes: Int) throws {
+  @Test(
+    "waiting lines of ended processes are read before their ends are reported, also if they ended before the agent met them",
+    arguments: [(1, false), (2, false), (2, true)])
+  func endOfThoseThatWait(processes: Int, areGone: Bool) throws {
     let agent = try agent("limits: { lines_per_second: 10 }")
+    if areGone { agent.signal(SIGSTOP) }
     // The first ends in its stall, the second after it; a child of each keeps the socket.
-    let said = try run(
+    let (_, output) = try client(
       Self.evil, agent,
       """
       for n in (1, 2):
@@ -144,7 +147,8 @@ struct AgentFairnessTests {
         os.wait()
       say("done")
       """)
-    #expect(said == "done\n")
+    #expect(try output.fileHandleForReading.readToEnd() == Data("done\n".utf8))
+    agent.signal(SIGCONT)
     try agent.expect("the end of the first") { try agent.reports().contains { $0.event == "stall.fatal" } }
     try agent.expect("the end of the second's stall") { try agent.reports().contains { $0.event == "stall.ended" } }
     try agent.catchUp()

@@ -56,6 +56,8 @@ extension Ingest {
     process.connections[connection.number] = connection
     absent.removeAll { $0 === process }
     if peer.pid != getpid() { destination.didConnect() }
+    // Nothing will report its end. A connection ends with the process that made it, though another may have inherited the socket.
+    if pidfd < 0, kill(peer.pid, 0) != 0, errno == ESRCH { processDidEnd(process) }
   }
 
   /// Why a process may not connect; nil if it may.
