@@ -201,10 +201,9 @@ struct Episode {
     var sample = sample
     sample.calloutNumber = callouts?.count ?? 0
     if let callouts, !isLong(callouts.count, callouts, at: time) {
-      // What no sample has met is of a callout that is too short if they are.
-      if undecided.count < Self.candidateLimit {
-        undecided.append((sample, time, shares.later + shares.unseen.reduce(0) { $0 + $1.time }))
-      }
+      // Time between samples of short callouts is as little one function's as theirs.
+      let weight = shares.later + SampleShares.time(of: shares.unseen)
+      if undecided.count < Self.candidateLimit { undecided.append((sample, time, weight)) }
     } else {
       record(shares.unseen, at: time)
       record(sample, at: time, weight: shares.later)
@@ -239,7 +238,7 @@ struct Episode {
     return number == callouts.longestNumber && callouts.longest >= calloutLimit + frozen
   }
 
-  private mutating func record(_ unseen: [(cause: Cause, time: UInt64)], at time: UInt64) {
+  private mutating func record(_ unseen: [SampleShares.Unseen], at time: UInt64) {
     for part in unseen { record(.unseen(part.cause), at: time, weight: part.time, isSample: false) }
   }
 

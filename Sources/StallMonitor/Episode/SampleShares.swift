@@ -4,8 +4,11 @@ import StallReport
 struct SampleShares {
   let earlier: UInt64
   let later: UInt64
-  /// Time that neither represents, and its cause.
-  let unseen: [(cause: Cause, time: UInt64)]
+  /// Time that neither represents.
+  let unseen: [Unseen]
+
+  /// Time in which no sample was taken, and its cause.
+  typealias Unseen = (cause: Cause, time: UInt64)
 
   /// The kernel counts a running thread's time at its clock's ticks.
   private static let tick: UInt64 = 10_000_000
@@ -47,10 +50,10 @@ struct SampleShares {
         ready + known.ready, waiting + known.waiting, unknown - min(known.ready + known.waiting, unknown)
       )
     }
-    let other: [(cause: Cause, time: UInt64)] =
+    let other: [Unseen] =
       isReady ? [(.unknown, waiting + unknown)] : [(Verdict.ready(change) ?? .running, ready), (.unknown, unknown)]
     unseen = Self.exact(other, of: interval)
-    let seen = interval - unseen.reduce(0) { $0 + $1.time }
+    let seen = interval - Self.time(of: unseen)
     (earlier, later) = (half(seen), seen - half(seen))
   }
 
@@ -69,19 +72,19 @@ struct SampleShares {
     }
     let after = change.observed > rest ? change.observed - rest : 0
     let readyTime = min(change.readyTime, change.observed)
-    let other: (cause: Cause, time: UInt64) =
+    let other: Unseen =
       wasReady
       ? (.unknown, change.waits > 0 && rest > readyTime + stolen ? rest - readyTime - stolen : 0)
       : (Verdict.ready(change) ?? .running, min(rest, readyTime > after ? readyTime - after : 0))
     unseen = Self.exact([other], of: rest)
-    earlier = rest - unseen.reduce(0) { $0 + $1.time }
+    earlier = rest - Self.time(of: unseen)
   }
 
+  /// The whole time of some parts.
+  static func time(of parts: [Unseen]) -> UInt64 { parts.reduce(0) { $0 + $1.time } }
+
   /// What is too much for the inexactness of counters; nothing if all of it is not.
-  private static func exact(_ parts: [(cause: Cause, time: UInt64)], of interval: UInt64) -> [(
-    cause: Cause, time: UInt64
-  )] {
-    guard parts.reduce(0, { $0 + $1.time }) > interval / 8 + tick else { return [] }
-    return parts.filter { $0.time > 0 }
+  private static func exact(_ parts: [Unseen], of interval: UInt64) -> [Unseen] {
+    time(of: parts) > interval / 8 + tick ? parts.filter { $0.time > 0 } : []
   }
 }
