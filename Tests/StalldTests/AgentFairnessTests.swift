@@ -130,7 +130,7 @@ struct AgentFairnessTests {
     let agent = try agent("limits: { lines_per_second: 10 }")
     if areGone { agent.signal(SIGSTOP) }
     // The first ends in its stall, the second after it; a child of each keeps the socket.
-    let (_, output) = try client(
+    let (process, output) = try client(
       Self.evil, agent,
       """
       for n in (1, 2):
@@ -154,6 +154,10 @@ struct AgentFairnessTests {
     try agent.catchUp()
     let events = try agent.reports().map { "\(Int($0.id, radix: 16) ?? 0) \($0.event)" }
     #expect(events.sorted() == ["1 stall.fatal", "1 stall.started", "2 stall.ended", "2 stall.started"])
+    // The client's children have its descriptors, and end with their connections.
+    agent.killAndWait()
+    process.waitUntilExit()
+    #expect(process.terminationStatus == 0)
   }
 
   @Test("shares follow the kernel's values: unit, container, or user of a session")

@@ -1,7 +1,6 @@
 import CLinux
 import PlatformLibc
 import StallCapture
-import StallReport
 
 /// Detects that the whole process was kept from running: stopped by a signal, frozen with its control group, held by a debugger, or
 /// paused with its machine.
@@ -42,6 +41,7 @@ struct FreezeDetector: ~Copyable {
     var runDelay: UInt64 = 0
     /// How often the thread has gone to sleep.
     var sleeps = 0
+    /// Its page faults that read from disk, and the others.
     var diskFaults = 0
     var faults = 0
     /// How long the process's forks have taken, and whether one was in progress.
