@@ -60,10 +60,11 @@ enum StandardErrorQueue {
   }
 
   /// Writes what waits to standard error; on a thread of the service's.
+  ///
+  /// Messages that the other thread was about to deliver, too: the process may end before it has the processor.
   static func flush() {
     let lines = state.withLock { state in
       state.isHeld = false
-      guard !state.isDelivering else { return [[UInt8]]() }
       defer { state.lines = [] }
       return state.lines
     }
@@ -74,11 +75,15 @@ enum StandardErrorQueue {
     while true {
       let next = state.withLock { state in
         state.isDelivering = !state.lines.isEmpty
-        return state.lines.first.map { ($0, state.original, state.journal) }
+        return state.isDelivering ? (state.lines.removeFirst(), state.original, state.journal) : nil
       }
       guard let (line, original, journal) = next else { return }
-      guard write(line, to: original, journal) else { return state.withLock { $0.isDelivering = false } }
-      state.withLock { if !$0.lines.isEmpty { $0.lines.removeFirst() } }
+      guard write(line, to: original, journal) else {
+        return state.withLock { state in
+          state.lines.insert(line, at: 0)
+          state.isDelivering = false
+        }
+      }
     }
   }
 
