@@ -23,7 +23,8 @@ static void load(void) {
   void *handle = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL) {
     // Names the library that is missing, which may be one that libdw needs.
-    static char text[256];
+    // A path may have 4096 bytes.
+    static char text[4096 + 256];
     const char *words = dlerror();
     snprintf(text, sizeof text, "%s (Debian package libdw1)", words != NULL ? words : "libdw.so.1");
     atomic_store(&problem, (const char *)text);

@@ -88,7 +88,8 @@ static const char *open_libunwind(void) {
   void *library = dlopen(CUNWIND_LIBUNWIND, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
     // Names the library that is missing, which may be one that libunwind needs.
-    static char problem[256];
+    // A path may have 4096 bytes.
+    static char problem[4096 + 256];
     const char *words = dlerror();
     snprintf(problem, sizeof problem, "%s (Debian package libunwind8)", words != NULL ? words : CUNWIND_LIBUNWIND);
     return problem;

@@ -11,9 +11,10 @@ package struct GuardedDescriptor: Sendable {
   /// In which descriptor table it was opened: 0 is the process's.
   private let table: UInt32
 
-  /// Guards an open descriptor of the calling thread's table; nil, with errno, if it is not open.
+  /// Guards an open descriptor of the calling thread's table; nil, with errno, if it is not open or could not be opened.
   package init?(_ number: Int32) {
-    guard let file = FileIdentity(number) else { return nil }
+    // errno says why a number that is none could not be had.
+    guard number >= 0, let file = FileIdentity(number) else { return nil }
     self.number = number
     self.file = file
     table = clinux_descriptor_table()

@@ -32,8 +32,10 @@ extension WatchedHosts {
 
     /// Runs a stall of 600 ms in a container with a read-only root directory, as a user without a name.
     ///
-    /// `procfs` are the options with which it is mounted, and `afterwards` hides parts of it.
-    private func run(without parts: Part..., procfs: String = "rw", afterwards: String = "") throws -> (
+    /// `procfs` are the options with which it is mounted, `afterwards` hides parts of it, and `launcher` is a command that starts the host.
+    private func run(
+      without parts: Part..., procfs: String = "rw", afterwards: String = "", through launcher: String = ""
+    ) throws -> (
       victim: Victim, ended: WrittenReport, complaints: [String]
     ) {
       let script = """
@@ -46,7 +48,7 @@ extension WatchedHosts {
         \(afterwards)
         mount -o remount,ro /mnt
         unset STALLMONITOR_STATE_DIRECTORY
-        exec chroot --userspec=65532:65532 /mnt "$@"
+        exec \(launcher) chroot --userspec=65532:65532 /mnt "$@"
         """
       let victim = try Victim.run(
         "sleep",
@@ -102,6 +104,14 @@ extension WatchedHosts {
       #expect(ended["service", "name"] as? String == "victim")
     }
 
+    /// There the numbers of threads are other threads' ones.
+    @Test func procfsOfAnOuterNamespace() throws {
+      let (_, ended, complaints) = try run(through: "unshare --pid --fork --kill-child")
+      #expect(complaints.count { $0.contains("no cause and no stacks: /proc has the thread ids of another") } == 1)
+      #expect(ended.cause == "unknown" && ended["stall", "culprit"] == nil)
+      #expect((ended["stall", "capture", "failure"] as? String)?.hasPrefix("the kernel does not show") == true)
+    }
+
     @Test func unwinderOfAnotherVersion() throws {
       let (_, ended, complaints) = try run(without: .versionOfUnwinder)
       let complaint = try #require(complaints.first { $0.contains("no stacks") })
@@ -131,12 +141,13 @@ extension WatchedHosts {
     ])
     func procfsIsCutShort(files: [String]) throws {
       let hiding = files.map { "mount --bind /dev/null /mnt/proc/1/task/1/\($0)" }.joined(separator: "\n")
-      let (_, ended, _) = try run(afterwards: hiding)
+      let (_, ended, complaints) = try run(afterwards: hiding)
       guard files.contains("syscall") else {
         #expect(ended.culprit == "sleep_in_handler")
         #expect(ended.cause == "sleep")
         return
       }
+      #expect(complaints.count { $0.contains("no cause and no stacks: ") } == 1, "\(complaints)")
       #expect(ended.cause == "unknown")
       #expect(ended["stall", "culprit"] == nil)
       #expect((ended["stall", "capture", "failure"] as? String)?.hasPrefix("the kernel does not show") == true)

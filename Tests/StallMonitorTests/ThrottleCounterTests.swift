@@ -54,6 +54,21 @@ struct ThrottleCounterTests {
     #expect(counter.total() == 5000)
   }
 
+  /// As in a service of a slice with `CPUQuota=`.
+  @Test func quotasOfTheGroupsAboveCount() throws {
+    let groups = try Groups()
+    try groups.count("slice", "throttled_usec 100\n")
+    try groups.count("slice/service", "throttled_usec 10\n")
+    try groups.count("slice/service/unlimited", "usage_usec 9\n")
+    try groups.enter("0::/slice/service/unlimited")
+    guard let counter = groups.counter() else { throw NoCounter() }
+    #expect(counter.total() == 0)
+    try groups.count("slice", "throttled_usec 104\n")
+    #expect(counter.total() == 4000)
+    try groups.count("slice/service", "throttled_usec 11\n")
+    #expect(counter.total() == 5000)
+  }
+
   @Test func groupWithoutACounterIsLeftForOneThatHasIt() throws {
     let groups = try Groups()
     try groups.enter("0::/nowhere")

@@ -139,6 +139,16 @@ struct TurnMonitorTests {
     #expect(monitor.checkedTurn(resumedAt: 9100).start == 9100)
   }
 
+  /// What was counted before the pause is not the stall's.
+  @Test mutating func turnIsNewAfterAPause() {
+    #expect(monitor.check(turn(at: 1001, since: 1000), frozen: 0).isNewTurn)
+    var reading = turn(at: 1100, since: 1000)
+    reading.isSuspended = true
+    #expect(!monitor.check(reading, frozen: 0).isNewTurn)
+    #expect(monitor.check(turn(at: 9200, since: 1000, resumedAt: 9100), frozen: 0).isNewTurn)
+    #expect(!monitor.check(turn(at: 9201, since: 1000, resumedAt: 9100), frozen: 0).isNewTurn)
+  }
+
   @Test mutating func resumptionBeforeTheTurnForgivesNothing() {
     #expect(decide(turn(at: 1100, since: 1000, resumedAt: 500)) == .checkAgain(at: 1250))
   }

@@ -291,6 +291,16 @@ struct WatchedLoopTests {
     #expect(stall("waiter()", .lock, cpu: 0, beginning(150, of: 250, cpu: 0)).cause == .lock)
   }
 
+  /// The kernel counts a wait for a processor when it is over: one that had begun in the turn is the turn's.
+  @Test func turnThatBeganWithoutAProcessorIsStarved() {
+    let beginning = TurnBeginning(
+      length: 389_000_000, in: usage(400, cpu: 1), hasBegunNoWait: false, endsQueued: true)
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
+    episode.add(
+      sample("sleeper()", .sleep), at: 650_000_000, usage: usage(261, cpu: 1, delay: 450), beginning: beginning)
+    #expect(episode.cause == .starved && episode.heaviest?.failure == .notSampled)
+  }
+
   /// What follows the last sample is of its kind only as far as that was counted, until a while after the end.
   @Test func restOfATurnThatNoSampleCanRepresent() {
     func stall(_ symbol: String, _ cause: Cause, _ rest: ResourceUsage, stolen: UInt64 = 0) -> Episode {
@@ -321,6 +331,17 @@ struct WatchedLoopTests {
     }
     episode.add(sample("other()", .lock, waitsFor: 11), at: 1600)
     #expect(episode.heaviest?.lockHolder?.thread == 11 && episode.heaviest?.stack.first?.symbol == "waiter()")
+  }
+
+  /// More threads than are kept apart: the time of a function stays its own.
+  @Test func functionThatWaitedForManyHoldersIsResponsible() {
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
+    for holder in 0..<64 {
+      episode.add(sample("convoy()", .lock, waitsFor: 100 + Int32(holder)), at: UInt64(holder + 1) * 100)
+    }
+    episode.add(sample("other()", .lock, waitsFor: 7), at: 6450)
+    episode.note(nil, at: 10_000, isOver: true)
+    #expect(episode.heaviest?.stack.first?.symbol == "convoy()")
   }
 
   /// Among the time in which a thread was ready, and not that in which it waited.

@@ -14,6 +14,11 @@ typedef uintptr_t clinux_thread_t;
 /// musl, whose default of 128 KiB is too small to read symbols.
 int clinux_thread_create(clinux_thread_t *thread, size_t stack_size, void *(*body)(void *), void *argument);
 
+/// The size to create a thread with that needs `least` bytes of stack: 0 where the default is as large.
+///
+/// glibc's default is the limit RLIMIT_STACK at the start of the process, or what the process has set.
+size_t clinux_thread_stack_size(size_t least);
+
 /// pthread_self(3).
 static inline clinux_thread_t clinux_thread_self(void) { return (clinux_thread_t)pthread_self(); }
 

@@ -11,6 +11,15 @@ package enum ControlGroups {
     package var isVersion2: Bool
   }
 
+  /// Where a file of a group may be.
+  package struct File {
+    package var path: String
+    /// Which version of control groups the file has the form of.
+    package var isVersion2: Bool
+    /// The same file of the groups above it, the nearest first.
+    package var above: [String] = []
+  }
+
   package static let file = "/proc/self/cgroup"
 
   /// Parses the file's text; lines of another form are left out.
@@ -24,6 +33,12 @@ package enum ControlGroups {
     }
   }
 
+  /// The groups above one, the nearest first, without the root.
+  private static func parents(of group: String) -> [String] {
+    let names = group.split(separator: "/")
+    return names.indices.dropFirst().reversed().map { "/" + names[..<$0].joined(separator: "/") }
+  }
+
   /// Where a file of the process's groups may be: in each mount the group's own directory first, then the root.
   ///
   /// In a container the group's path is often that of the machine, and the group itself is mounted at the root.
@@ -33,11 +48,10 @@ package enum ControlGroups {
   ///   - controller: The controller of version 1 that has the file.
   ///   - memberships: The groups, as ``memberships(in:)`` returns them.
   ///   - mounts: Where control groups are mounted.
-  /// - Returns: The paths, and which version of control groups each has the form of.
   package static func files(
     named name: String, controller: Substring, of memberships: [Membership], mounts: String
-  ) -> [(path: String, isVersion2: Bool)] {
-    memberships.flatMap { membership -> [(path: String, isVersion2: Bool)] in
+  ) -> [File] {
+    memberships.flatMap { membership -> [File] in
       let group = membership.path == "/" ? "" : String(membership.path)
       let roots: [String]
       if membership.isVersion2 {
@@ -48,7 +62,12 @@ package enum ControlGroups {
         roots = []
       }
       return roots.flatMap { root in
-        ["\(root)\(group)/\(name)", "\(root)/\(name)"].map { ($0, membership.isVersion2) }
+        [
+          File(
+            path: "\(root)\(group)/\(name)", isVersion2: membership.isVersion2,
+            above: parents(of: group).map { "\(root)\($0)/\(name)" }),
+          File(path: "\(root)/\(name)", isVersion2: membership.isVersion2),
+        ]
       }
     }
   }

@@ -1,5 +1,7 @@
+import CLinux
 import CUnwind
 import PlatformLibc
+import Synchronization
 
 /// A process whose threads are read: where procfs lists them, and its memory.
 ///
@@ -8,6 +10,9 @@ import PlatformLibc
 package protocol ProcessAccess: Sendable {
   /// The process's directory in procfs, such as `/proc/self`.
   var directory: String { get }
+
+  /// The directory of its threads in procfs, such as `/proc/self/task`.
+  var threadsDirectory: String { get }
 
   /// Copies memory into `buffer`, up to the first page that cannot be read.
   ///
@@ -21,6 +26,29 @@ package struct OwnProcess: ProcessAccess {
 
   package var directory: String { "/proc/self" }
 
+  /// One that is never there, where procfs shows other numbers than the process's own.
+  package var threadsDirectory: String {
+    Self.showsOtherNumbers.load(ordering: .relaxed) ? "/dev/null/task" : directory + "/task"
+  }
+
+  private static let showsOtherNumbers = Atomic<Bool>(false)
+
+  /// Compares the thread ids of procfs with the process's own, and returns whether they are the same.
+  ///
+  /// They differ where procfs was mounted in an outer PID namespace (pid_namespaces(7)): there a number leads to another thread. Called
+  /// when the watch begins, as the child of a fork may be in a new namespace.
+  static func checkNumbers() -> Bool {
+    // The thread's number in procfs's namespace, and in each one from there to the thread's own (proc(5), `NSpid`).
+    let isOther =
+      ProcFile("/proc/thread-self/status")?.parse(capacity: 4096) { text -> Bool? in
+        guard var scanner = FieldScanner(after: "\nNSpid:", in: text) else { return nil }
+        let number = scanner.number()
+        return number != Int64(clinux_gettid()) || scanner.number() != nil
+      } ?? false
+    showsOtherNumbers.store(isOther, ordering: .relaxed)
+    return !isOther
+  }
+
   package func read(_ address: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
     cunwind_read(address, buffer.baseAddress, buffer.count)
   }
@@ -28,17 +56,17 @@ package struct OwnProcess: ProcessAccess {
 
 extension ProcessAccess {
   /// The directory of a thread in procfs.
-  func directory(of thread: Int32) -> String { directory + "/task/\(thread)" }
+  func directory(of thread: Int32) -> String { threadsDirectory + "/\(thread)" }
 
-  /// Whether procfs shows the process.
-  var isVisible: Bool { access(directory + "/task", F_OK) == 0 }
+  /// Whether procfs shows the thread.
+  package func hasThread(_ id: Int32) -> Bool { access(directory(of: id), F_OK) == 0 }
 
-  /// Whether the process has the thread.
-  func hasThread(_ id: Int32) -> Bool { access(directory(of: id), F_OK) == 0 }
+  /// Whether procfs shows the process's threads, but not this one.
+  func lacksThread(_ id: Int32) -> Bool { !hasThread(id) && !threads().isEmpty }
 
   /// The ids of the process's threads.
   package func threads() -> [Int32] {
-    guard let directory = opendir(directory + "/task") else { return [] }
+    guard let directory = opendir(threadsDirectory) else { return [] }
     defer { closedir(directory) }
     var ids: [Int32] = []
     while let entry = readdir(directory) {

@@ -1,6 +1,6 @@
 import PlatformLibc
 
-/// How long this process has been kept from running because its control group had used up its processor quota.
+/// How long this process has been kept from running because its control group, or one above it, had used up its processor quota.
 ///
 /// `throttled_usec` in version 2's `cpu.stat` (Documentation/admin-guide/cgroup-v2.rst), `throttled_time` in
 /// nanoseconds in version 1's (Documentation/scheduler/sched-bwc.rst). The counter follows the process into another
@@ -28,36 +28,41 @@ package struct ThrottleCounter: ~Copyable {
 
   /// The total in nanoseconds since the counter was made; what a group had counted before the process was in it is left out.
   ///
-  /// About 3 us, and as much again ten times a second.
+  /// About 3 us for each group from the process's own up to the mount, and as much again ten times a second.
   package borrowing func total() -> UInt64 { state.total() }
 
   /// An open counter of one group.
-  private struct Group: ~Copyable {
-    let file: ProcFile
-    let key: StaticString
-    let unit: UInt64
+  private final class Group {
+    private let file: ProcFile
+    private let key: StaticString
+    private let unit: UInt64
     /// What it had counted when it was opened.
-    let start: UInt64
+    private let start: UInt64
+    private var latest: UInt64 = 0
 
-    /// The first of the files that has a counter; nil if none has.
-    init?(_ candidates: [(path: String, isVersion2: Bool)]) {
-      for (path, isVersion2) in candidates {
-        guard let file = ProcFile(path) else { continue }
-        let key: StaticString = isVersion2 ? "throttled_usec " : "throttled_time "
-        let unit: UInt64 = isVersion2 ? 1000 : 1
-        guard let start = Self.value(of: key, in: file) else { continue }
-        self.file = file
-        self.key = key
-        self.unit = unit
-        self.start = start
-        return
-      }
-      return nil
+    /// Nil if the file has no counter.
+    init?(_ path: String, isVersion2: Bool) {
+      let key: StaticString = isVersion2 ? "throttled_usec " : "throttled_time "
+      guard let file = ProcFile(path), let start = Self.value(of: key, in: file) else { return nil }
+      self.file = file
+      self.key = key
+      self.unit = isVersion2 ? 1000 : 1
+      self.start = start
     }
 
-    /// In nanoseconds since it was opened; nil if the group is gone.
-    borrowing func total() -> UInt64? {
-      Self.value(of: key, in: file).map { $0 > start ? ($0 - start) &* unit : 0 }
+    /// The first of the groups with those above it, as far as they have counters; none if no group has.
+    static func chain(_ candidates: [ControlGroups.File]) -> [Group] {
+      for candidate in candidates {
+        let groups = ([candidate.path] + candidate.above).compactMap { Group($0, isVersion2: candidate.isVersion2) }
+        if !groups.isEmpty { return groups }
+      }
+      return []
+    }
+
+    /// In nanoseconds since it was opened; what it was before if the group is gone.
+    func total() -> UInt64 {
+      if let value = Self.value(of: key, in: file), value > start { latest = max(latest, (value - start) &* unit) }
+      return latest
     }
 
     private static func value(of key: StaticString, in file: borrowing ProcFile) -> UInt64? {
@@ -73,10 +78,11 @@ package struct ThrottleCounter: ~Copyable {
     private let membership: ProcFile
     private let mounts: String
     private let checkInterval: UInt64
-    /// What ``membership`` said when ``group`` was opened.
+    /// What ``membership`` said when ``groups`` were opened.
     private var text = ""
-    private var group: Group?
-    /// What the groups before ``group`` have counted.
+    /// The process's own, and those above it.
+    private var groups: [Group] = []
+    /// What the groups before ``groups`` have counted.
     private var past: UInt64 = 0
     private var latest: UInt64 = 0
     private var nextCheck: UInt64 = 0
@@ -98,9 +104,7 @@ package struct ThrottleCounter: ~Copyable {
       return latest
     }
 
-    private func count() {
-      if let counted = group?.total() { latest = max(latest, past + counted) }
-    }
+    private func count() { latest = max(latest, groups.reduce(past) { $0 + $1.total() }) }
 
     private func follow() {
       guard let now = membership.parse(capacity: 8192, { String(decoding: $0, as: UTF8.self) }), now != text else {
@@ -108,7 +112,7 @@ package struct ThrottleCounter: ~Copyable {
       }
       text = now
       past = latest
-      group = Group(
+      groups = Group.chain(
         ControlGroups.files(
           named: "cpu.stat", controller: "cpu", of: ControlGroups.memberships(in: now), mounts: mounts))
     }

@@ -59,7 +59,7 @@ struct ThreadSampler: ~Copyable {
   /// one behind one that the thread has not had the time to take.
   private static func timer(_ probe: borrowing ThreadProbe, isWorker: Bool) throws(CaptureFailure) -> cunwind_timer {
     guard cunwind_thread_is_prepared(probe.id) else { throw .notPrepared }
-    guard let state = probe.signalState() else { throw .signalBlocked }
+    guard let state = probe.signalState() else { throw .noSignalState }
     // Strict filters allow no timer's signal to return.
     guard !state.isStrictlyFiltered else { throw .refused }
     let realTime = ~UInt64(0) << UInt64(cunwind_first_real_time_signal() - 1)

@@ -38,7 +38,7 @@ package struct RestingThread: ~Copyable {
   }
 
   /// Whether the thread has ended.
-  package var hasEnded: Bool { syscall?.threadHasEnded() ?? !OwnProcess().hasThread(id) }
+  package var hasEnded: Bool { syscall?.threadHasEnded() ?? OwnProcess().lacksThread(id) }
 
   private var place: ThreadProbe.Activity { syscall?.parse { ThreadProbe.parseActivity($0) } ?? .unknown }
 

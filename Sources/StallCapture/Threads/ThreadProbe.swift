@@ -21,6 +21,8 @@ package struct ThreadProbe: ~Copyable {
   private let schedstatFile: ProcFile?
   private let statFile: ProcFile?
   private let statusFile: ProcFile?
+  // Why `syscall` could not be opened: an errno value, or 0.
+  private let openError: Int32
   // Made at once: a stall is no time to allocate.
   private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 8)
 
@@ -29,7 +31,9 @@ package struct ThreadProbe: ~Copyable {
     self.process = process
     let directory = process.directory(of: id)
     func open(_ file: File) -> ProcFile? { ProcFile(directory + "/" + file.rawValue) }
+    errno = 0
     syscallFile = open(.syscall)
+    openError = syscallFile == nil ? errno : 0
     schedstatFile = open(.schedstat)
     statFile = open(.stat)
     statusFile = open(.status)
@@ -65,19 +69,22 @@ package struct ThreadProbe: ~Copyable {
 
   /// Whether the thread has ended, after ``activity()`` was `unknown`; false if its files cannot be opened at all.
   package var hasEnded: Bool {
-    syscallFile?.threadHasEnded() ?? (process.isVisible && !process.hasThread(id))
+    syscallFile?.threadHasEnded() ?? process.lacksThread(id)
   }
 
-  /// Why the kernel does not say what the calling thread does, in words; or nil if it does.
+  /// Why it is not known what this process's threads do, in words; or nil if it is.
+  ///
+  /// Called when the watch begins. Checks the calling thread.
   package static func problem() -> String? {
-    let path = OwnProcess().directory(of: clinux_gettid()) + "/syscall"
-    let file = clinux_open(path, O_RDONLY | O_CLOEXEC, 0)
-    let code = errno
-    guard file < 0 else {
-      close(file)
-      return nil
-    }
-    return "\(path): \(String(cString: strerror(code)))"
+    guard OwnProcess.checkNumbers() else { return "/proc has the thread ids of another PID namespace" }
+    return ThreadProbe(thread: clinux_gettid()).problem
+  }
+
+  /// Why it is not known what the thread does, in words; nil if it is, or if the thread has ended.
+  package var problem: String? {
+    guard activity() == .unknown, !hasEnded else { return nil }
+    let reason = openError == 0 ? "it has not the content of proc(5)" : String(cString: strerror(openError))
+    return "\(process.directory(of: id))/syscall: \(reason)"
   }
 
   package borrowing func activity() -> Activity {
@@ -120,10 +127,13 @@ package struct ThreadProbe: ~Copyable {
     /// Grows each time the thread gets a processor: unchanged means that it has not run in between.
     package var timeslices: UInt64
 
-    /// Parses `schedstat`: run time, run delay and timeslices (Documentation/scheduler/sched-stats.rst).
+    /// Parses `schedstat`: run time, run delay and timeslices (Documentation/scheduler/sched-stats.rst); nil if nothing is counted.
     package init?(_ line: UnsafeRawBufferPointer) {
       var scanner = FieldScanner(line)
-      guard let run = scanner.number(), let delay = scanner.number(), let slices = scanner.number() else { return nil }
+      // Three zeros are those of a kernel that does not count (CONFIG_SCHED_INFO).
+      guard let run = scanner.number(), let delay = scanner.number(), let slices = scanner.number(), slices > 0 else {
+        return nil
+      }
       runNanoseconds = UInt64(bitPattern: run)
       runDelayNanoseconds = UInt64(bitPattern: delay)
       timeslices = UInt64(bitPattern: slices)

@@ -25,6 +25,9 @@ package struct ThreadUsage {
     self.pressure = pressure?.totals()
   }
 
+  /// Whether the thread was on a processor, or waited for one.
+  package var isReady: Bool { status?.state == UInt8(ascii: "R") }
+
   /// Whether the thread has begun no wait since `earlier`, as far as that is known.
   package func hasBegunNoWait(since earlier: ThreadUsage) -> Bool { waits != nil && waits == earlier.waits }
 

@@ -38,6 +38,7 @@ package struct LockLayouts: Sendable {
   }
 
   private let known: Set<Layout>
+  private let canReadMemory: Bool
   /// The C library aligns a thread's structure so at least; the main thread's has no more on aarch64.
   static let alignment: UInt64 = 32
   /// Where a thread's structure has the thread's id, if the structure can be recognised.
@@ -52,6 +53,7 @@ package struct LockLayouts: Sendable {
 
   private init() {
     let id = UInt32(clinux_gettid())
+    canReadMemory = OwnProcess().load(UInt64(clinux_thread_self()), as: UInt64.self) != nil
     let threadID = Self.findThreadID(id)
     self.threadID = threadID
     known = Set(
@@ -67,10 +69,13 @@ package struct LockLayouts: Sendable {
 
   func knows(_ layout: Layout) -> Bool { known.contains(layout) }
 
-  /// The locks whose holders cannot be named here, in words, or nil if there are none.
+  /// Which locks have holders that are not named here, and why, in words; or nil if there are none.
   package var problem: String? {
+    guard canReadMemory else { return "lock holders are not reported: the process cannot read its own memory" }
     let unknown = Layout.allCases.filter { !knows($0) && $0.isNeeded }
-    return unknown.isEmpty ? nil : unknown.map(\.locks).joined(separator: ", ")
+    guard !unknown.isEmpty else { return nil }
+    return "lock holders of \(unknown.map(\.locks).joined(separator: ", ")) are not reported: "
+      + "this C library or runtime stores the owner at an unknown offset"
   }
 
   private static func mutexHasOwner(_ id: UInt32) -> Bool {

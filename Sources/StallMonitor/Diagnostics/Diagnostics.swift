@@ -24,7 +24,8 @@ enum Diagnostics {
   /// descriptor table of its own.
   static func say(_ text: String) {
     if carry(StateNote(level: .warning, text: text)) { return }
-    let line = Array("stallmonitor: \(text)\n".utf8)
+    // A path in it may hold anything.
+    let line = Array("stallmonitor: \(String(printable: text.utf8))\n".utf8)
     if OwnThreads.isApart { StandardErrorQueue.put(line) } else { writeToStandardError(line) }
   }
 

@@ -226,10 +226,24 @@ struct Episode {
       // threads: they are not captured each time.
       if samples > 0, sample.isSweep || !candidates[index].sample.isSweep { candidates[index].sample = sample }
     } else {
-      if candidates.count == Self.candidateLimit, let lightest = candidates.indices.min(by: lighter) {
-        candidates.remove(at: lightest)
-      }
+      if candidates.count == Self.candidateLimit { makeSpace() }
       candidates.append(Candidate(key: key, kind: sample.cause.kind, weight: weight, sample: sample))
+    }
+  }
+
+  /// Removes the lightest candidate: its time goes to another one of the same function, if any has that.
+  private mutating func makeSpace() {
+    func another(than index: Int) -> Int? {
+      candidates.indices.filter {
+        $0 != index && candidates[$0].key == candidates[index].key && candidates[$0].kind == candidates[index].kind
+      }.max(by: lighter)
+    }
+    let ofSharedFunctions = candidates.indices.filter { another(than: $0) != nil }
+    if let lightest = ofSharedFunctions.min(by: lighter), let heir = another(than: lightest) {
+      candidates[heir].weight += candidates[lightest].weight
+      candidates.remove(at: lightest)
+    } else if let lightest = candidates.indices.min(by: lighter) {
+      candidates.remove(at: lightest)
     }
   }
 

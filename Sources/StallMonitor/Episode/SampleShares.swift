@@ -32,8 +32,10 @@ struct SampleShares {
       (earlier, later, unseen) = (half(interval), interval - half(interval), [])
       return
     }
-    var ready = min(change.readyTime, change.observed, interval)
-    var waiting = min(change.observed, interval) - ready
+    // A wait for a processor that had begun before the counting began, but in the turn, is counted as well.
+    let countable = isFirst && beginning?.endsQueued == true ? interval : min(change.observed, interval)
+    var ready = min(change.readyTime, countable)
+    var waiting = min(change.observed, interval) - min(ready, change.observed)
     if let wasReady, wasReady != isReady {
       // What was not observed is shared as without counters.
       later = (isReady ? ready : waiting) + (interval - ready - waiting) / 2

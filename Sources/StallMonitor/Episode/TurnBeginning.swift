@@ -8,16 +8,24 @@ struct TurnBeginning: Equatable {
   let ready: UInt64
   /// For how long it at least waited.
   let waiting: UInt64
+  /// Whether the thread waited for a processor at the end: the kernel counts that wait when it is over.
+  let endsQueued: Bool
 
   /// - Parameters:
   ///   - length: How long before the end of `change` the turn began.
-  ///   - change: What the kernel counted between the last check before the turn and the first one in it.
+  ///   - change: What the kernel counted between the last check before the turn and the first one in it; nil if that is not known.
   ///   - hasBegunNoWait: Whether the thread has begun no wait meanwhile: one that ended in this time was over before the turn.
-  init(length: UInt64, in change: ResourceUsage, hasBegunNoWait: Bool) {
+  ///   - endsQueued: Whether the thread waited for a processor at the end.
+  init(length: UInt64, in change: ResourceUsage?, hasBegunNoWait: Bool, endsQueued: Bool = false) {
+    self.endsQueued = endsQueued
+    guard let change else {
+      (ready, waiting) = (0, 0)
+      return
+    }
     let before = change.observed > length ? change.observed - length : 0
     func inTurn(_ time: UInt64) -> UInt64 { time > before ? time - before : 0 }
     let readyTime = min(change.readyTime, change.observed)
     ready = hasBegunNoWait ? length : inTurn(readyTime)
-    waiting = hasBegunNoWait ? 0 : inTurn(change.observed - readyTime)
+    waiting = hasBegunNoWait || endsQueued ? 0 : inTurn(change.observed - readyTime)
   }
 }

@@ -83,7 +83,7 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
       guard linkat(AT_FDCWD, "/proc/thread-self/fd/\(file)", parent, name, AT_SYMLINK_FOLLOW) == 0 else {
         let code = errno
         hide()
-        throw StateDirectory.Failure(code: code)
+        throw StateDirectory.Failure(code: code, path: code == ENOENT ? "/proc/thread-self/fd" : nil)
       }
       open = Open(directory: directory, name: name, turn: turn, valid: 0)
     }

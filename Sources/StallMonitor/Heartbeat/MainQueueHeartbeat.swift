@@ -1,5 +1,6 @@
 import CLinux
 import PlatformLibc
+import StallCapture
 import Synchronization
 
 /// Watches the main dispatch queue where it is served by libdispatch's workers: in `dispatchMain()` and `@main async`, which give the
@@ -77,7 +78,7 @@ final class MainQueueHeartbeat: HeartbeatSource {
     if runLoop.hasAppeared { courier.post { [runLoop] in runLoop.look() } }
     guard mayGoOver, let word = MainQueueWord.current(), word.drainer != getpid() else { return }
     if clinux_main_queue_is_inherited() {
-      guard let drainer = word.drainer, access("/proc/self/task/\(drainer)", F_OK) == 0 else { return }
+      guard let drainer = word.drainer, OwnProcess().hasThread(drainer) else { return }
     }
     goOver()
   }

@@ -114,15 +114,10 @@ struct WatchStart: Sendable {
 
   /// Says what reports will lack in this process, and why; a line for each.
   private func sayWhatIsMissing(capture: ThreadCapture, resolver: FrameResolver?) {
-    if let problem = ThreadProbe.problem() {
-      Diagnostics.say("reports will have no cause, and blocked threads no stack: \(problem)")
-    }
+    HiddenThreads.check()
     if let problem = capture.problem { Diagnostics.say("reports will have no stacks: \(problem)") }
     if let problem = resolver?.problem { Diagnostics.say("the stacks in reports will have no functions: \(problem)") }
-    if let problem = LockLayouts.current.problem {
-      Diagnostics.say(
-        "lock holders of \(problem) are not reported: this C library or runtime stores the owner at an unknown offset")
-    }
+    if let problem = LockLayouts.current.problem { Diagnostics.say(problem) }
   }
 
   /// Watches each job of Swift concurrency; where that cannot be, its threads and whether one is free.

@@ -64,9 +64,21 @@ final class PollWaker: Sendable {
       ends = Ends()
       var pair: [Int32] = [-1, -1]
       guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &pair) == 0 else { return nil }
-      ends = Ends(inner: GuardedDescriptor(pair[0]), outer: GuardedDescriptor(pair[1]))
+      let made = Ends(inner: GuardedDescriptor(pair[0]), outer: GuardedDescriptor(pair[1]))
+      guard Self.isUsable(pair) else {
+        made.close()
+        return nil
+      }
+      ends = made
       return pair[0]
     }
+  }
+
+  /// Whether a byte can be sent: a filter of the service's may refuse send(2).
+  private static func isUsable(_ pair: [Int32]) -> Bool {
+    var byte: UInt8 = 1
+    return send(pair[1], &byte, 1, Int32(MSG_DONTWAIT | MSG_NOSIGNAL)) == 1
+      && recv(pair[0], &byte, 1, Int32(MSG_DONTWAIT)) == 1
   }
 
   /// Sleeps until the thread is woken, or one of the entries is ready, or the time has come.

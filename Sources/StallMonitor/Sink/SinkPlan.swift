@@ -24,9 +24,7 @@ struct SinkPlan: Sendable {
     case .file, .agent: return nil
     case .standardOutput: break
     }
-    guard FileIdentity(STDOUT_FILENO) != nil else {
-      throw cannotBeOpened(EBADF)
-    }
+    guard FileIdentity(STDOUT_FILENO) != nil else { throw cannotBeOpened(errno) }
     return STDOUT_FILENO
   }
 

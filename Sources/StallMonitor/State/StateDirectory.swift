@@ -11,8 +11,10 @@ final class StateDirectory: Sendable {
   struct Failure: Error, Equatable {
     /// An errno value.
     var code: Int32
+    /// The path that it is about, if that is not the directory's.
+    var path: String?
 
-    var reason: String { String(cString: strerror(code)) }
+    var reason: String { (path.map { "\($0): " } ?? "") + String(cString: strerror(code)) }
   }
 
   let path: String

@@ -36,7 +36,7 @@ extension OwnThreads {
     let work = Unmanaged.passRetained(Work(name: name, table: clinux_descriptor_table(), body: body))
     var handle = clinux_thread_t()
     let code = clinux_thread_create(
-      &handle, 0,
+      &handle, clinux_thread_stack_size(leastStack),
       { argument in
         clinux_fork_monitor_thread_begins()
         defer { clinux_fork_monitor_thread_rests() }
@@ -55,6 +55,9 @@ extension OwnThreads {
     }
     return handle
   }
+
+  // libdw needs more than 128 KiB to read lines. 2 MiB is the C library's default where RLIMIT_STACK has no limit.
+  private static let leastStack = 2 << 20
 
   /// Starts a thread with a descriptor table of its own, where the kernel allows that.
   ///

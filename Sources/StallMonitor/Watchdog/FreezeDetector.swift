@@ -47,7 +47,7 @@ struct FreezeDetector: ~Copyable {
     /// How long the process's forks have taken, and whether one was in progress.
     var forking: UInt64 = 0
     var isForking = false
-    /// Processor time of the process, where it is needed: the kernel adds it up over all threads.
+    /// Processor time of the process. The kernel adds it up over all threads, in some 20 ns for each.
     var processorTime: UInt64 = 0
   }
 
@@ -82,10 +82,13 @@ struct FreezeDetector: ~Copyable {
   }
 
   private func isFreeze(_ unexplained: UInt64, _ now: Counts) -> Bool {
-    // A fault sleeps, too: while the page is read from disk, or, once, while a fork or a mapping holds the memory.
+    let sleeps = now.sleeps - before.sleeps
+    // A fault sleeps, too: while the page is read from disk, or, once, while a fork or a mapping holds the memory. Such a holder needs a
+    // processor for that.
     let faults = now.faults - before.faults
-    if now.sleeps - before.sleeps > 1 + faults, now.diskFaults == before.diskFaults { return true }
-    return mayFreezeAsleep && now.processorTime &- before.processorTime < unexplained / 2
+    let hasComputed = now.processorTime &- before.processorTime >= unexplained / 2
+    if sleeps > 1 + (hasComputed ? faults : 0), now.diskFaults == before.diskFaults { return true }
+    return mayFreezeAsleep && !hasComputed
   }
 
   private func counts() -> Counts {
@@ -95,7 +98,6 @@ struct FreezeDetector: ~Copyable {
     // In this order: of a fork that ends in between, neither would be known.
     counts.isForking = clinux_fork_is_in_progress()
     counts.forking = clinux_fork_time()
-    guard mayFreezeAsleep else { return counts }
     var time = timespec()
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
     counts.processorTime = UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)

@@ -22,6 +22,7 @@ final class ServingThread {
   init(_ own: WatchedLoop.Subject.Thread, heartbeat: (any HeartbeatSource)?, counters: ProcessCounters) {
     (self.own, self.heartbeat, self.counters) = (own, heartbeat, counters)
     probe = ThreadProbe(thread: own.id)
+    HiddenThreads.check(probe)
   }
 
   /// The kernel's id of the thread that served the loop last.
@@ -53,6 +54,7 @@ final class ServingThread {
     let server = server
     if case .thread(let id) = server, id != probe.id {
       probe = ThreadProbe(thread: id)
+      HiddenThreads.check(probe)
       baseline = usage(at: MonotonicClock.now())
       (lastCheck, beginning) = (nil, nil)
     }
@@ -72,13 +74,14 @@ final class ServingThread {
       (baseline, beginning) = (beatBaseline, nil)
       return
     }
+    let processorTime = probe.processorTime()
     let now = usage(at: time)
-    if let now, let lastCheck, !isHeartbeat {
+    let isQueued = now?.isReady == true && processorTime != nil && probe.processorTime() == processorTime
+    beginning = nil
+    if let now, !isHeartbeat, lastCheck != nil || isQueued {
       beginning = TurnBeginning(
-        length: time > began ? time - began : 0, in: now.change(since: lastCheck),
-        hasBegunNoWait: now.hasBegunNoWait(since: lastCheck))
-    } else {
-      beginning = nil
+        length: time > began ? time - began : 0, in: lastCheck.map(now.change(since:)),
+        hasBegunNoWait: lastCheck.map(now.hasBegunNoWait(since:)) ?? false, endsQueued: isQueued)
     }
     (baseline, lastCheck) = (now, now)
   }

@@ -184,7 +184,8 @@ struct TurnMonitor {
       seen = word
       return outcome
     }
-    if word != seen || reading.part != seenPart {
+    // What was counted before a pause is of no stall.
+    if word != seen || reading.part != seenPart || reading.resumedAt > seenAt {
       // A piece may have begun at any time since the turn did: it counts from now.
       seenSince = reading.part.isPiece ? now : reading.turnBegan
       (seen, seenPart) = (word, reading.part)

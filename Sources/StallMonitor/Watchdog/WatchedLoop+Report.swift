@@ -22,7 +22,9 @@ extension WatchedLoop {
     var report = Report(
       time: .now(), event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: threshold,
       durationNanoseconds: episode.duration(at: end),
-      verdict: Verdict(cause: cause(of: episode, sample, usage: evidence.usage), evidence: evidence),
+      verdict: Verdict(
+        cause: cause(of: episode, lasting: episode.duration(at: end), sample, usage: evidence.usage), evidence: evidence
+      ),
       culprit: Culprit.frame(of: stack),
       fingerprint: Culprit.fingerprint(of: stack, common: isRunning ? episode.tree.commonFrame : nil),
       samples: episode.sampleCount,
@@ -73,14 +75,20 @@ extension WatchedLoop {
   }
 
   /// The cause, by what is known of the whole stall.
-  private func cause(of episode: Episode, _ sample: Episode.Sample?, usage: ResourceUsage?) -> Cause {
+  private func cause(
+    of episode: Episode, lasting duration: UInt64, _ sample: Episode.Sample?, usage: ResourceUsage?
+  ) -> Cause {
     var cause = episode.cause
     // A fault is counted as read from disk when it is over: what was not known at the sample is known now.
     if cause == .unknown, case .blocked(let call) = sample?.activity, call.number < 0 {
       cause = Verdict.cause(of: .blocked(call), usage: usage)
     }
-    // A sample knows the time up to it alone; the whole stall's says more.
-    if cause.isReady, sample?.failure != .noProcessor, let judged = Verdict.ready(usage) { cause = judged }
+    // A sample knows the time up to it alone; what was counted of most of the stall says more.
+    if cause.isReady, sample?.failure != .noProcessor, let usage, usage.observed >= duration / 2,
+      let judged = Verdict.ready(usage)
+    {
+      cause = judged
+    }
     if sample?.failure == .shortCallouts || sample?.failure == .noCommonFunction {
       // Many short pieces of work: late as a whole for want of a processor, or nothing that can be named.
       let isMostOfIt = usage.map { $0.runDelay > $0.observed / 2 } ?? false

@@ -107,7 +107,8 @@ final class WatchedLoop {
     if outcome.endsSearch { giveUpSearch() }
     if outcome.isNewTurn {
       thread.beginTurn(
-        isHeartbeat: reading.word.phase == .heartbeat, began: reading.part.isPiece ? now : reading.turnBegan, at: now)
+        isHeartbeat: reading.word.phase == .heartbeat && reading.resumedAt <= reading.turnBegan,
+        began: reading.part.isPiece ? now : max(reading.turnBegan, reading.resumedAt), at: now)
     } else if case .checkAgain = outcome.decision, reading.word.phase == .idle, reading.heartbeat == .none,
       !reading.hasPieces
     {

@@ -54,7 +54,10 @@ package enum CaptureFailure: String, Sendable, Error {
   case insideCall = "the thread is inside a system call, and a signal would cut it short"
   case notPrepared =
     "the thread is running, perf events are not permitted, and the thread is not prepared for the capture signal"
-  case noActivity = "the kernel does not show whether the thread is blocked (no /proc/self/task/TID/syscall)"
+  case noActivity =
+    "the kernel does not show whether the thread is blocked (/proc/self/task/TID/syscall cannot be read)"
+  case noSignalState =
+    "the thread is running, and the kernel does not show which signals it blocks (/proc/self/task/TID/status cannot be read)"
   case moving = "the thread kept running while its stack was being read"
   case noProcessor = "the thread was ready to run, but no CPU was available during the capture"
   case signalBlocked = "the thread runs with the capture signal blocked"

@@ -28,3 +28,5 @@ bool victim_refuse_own_tables(void) { return refuse(SYS_close_range); }
 bool victim_refuse_perf_events(void) { return refuse(SYS_perf_event_open); }
 
 bool victim_refuse_timers(void) { return refuse(SYS_timer_create); }
+
+bool victim_refuse_sends(void) { return refuse(SYS_sendto); }

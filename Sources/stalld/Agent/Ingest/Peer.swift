@@ -80,7 +80,8 @@ struct Peer: Sendable, Equatable {
     }
     guard credentials.pid > 0 else { return (peer(nil), -1) }
     var pidfd = clinux_peer_pidfd(socket)
-    if pidfd < 0 { pidfd = clinux_pidfd_open(credentials.pid) }
+    // Only of a kernel that does not have the former: of a process that is gone, the number may be another one's.
+    if pidfd < 0, errno != ESRCH { pidfd = clinux_pidfd_open(credentials.pid) }
     // Without a descriptor for it nothing is known of its end: that is not the same as its having ended.
     if pidfd < 0, [EMFILE, ENFILE, ENOMEM].contains(errno) { return nil }
     let cgroup = controlGroup(of: credentials.pid)

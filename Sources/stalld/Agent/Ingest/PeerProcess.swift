@@ -8,7 +8,7 @@ final class PeerProcess {
   let peer: Peer
   /// -1 if it had ended when it was asked for.
   let pidfd: Int32
-  /// When it started, in nanoseconds since 1970; when it was first met, if the kernel does not say.
+  /// When it started, in nanoseconds since 1970; 0 if it had ended, and when it was first met if the kernel does not say.
   let start: UInt64
   /// With whose other lines its lines wait for names; see ``Peer/namingLane``.
   let lane: String
@@ -26,7 +26,8 @@ final class PeerProcess {
     self.peer = peer
     self.pidfd = pidfd
     lane = peer.namingLane
-    start = UInt64(max(0, ProcessFigures.startTime(of: peer.pid) ?? ProcessFigures.now) * 1e9)
+    let isGone = kill(peer.pid, 0) != 0 && errno == ESRCH
+    start = UInt64(max(0, ProcessFigures.startTime(of: peer.pid) ?? (isGone ? 0 : ProcessFigures.now)) * 1e9)
   }
 
   /// Whether it can be this process's that was reported at that time: pids come again, in a container always the same.

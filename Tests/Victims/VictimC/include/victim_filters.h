@@ -13,4 +13,7 @@ bool victim_refuse_perf_events(void);
 /// Makes timer_create(2) fail with EPERM in this process.
 bool victim_refuse_timers(void);
 
+/// Makes sendto(2) fail with EPERM in this process.
+bool victim_refuse_sends(void);
+
 #endif
