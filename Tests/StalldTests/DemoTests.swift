@@ -9,7 +9,8 @@ import Testing
   .serialized, .takingTurns, .repeatedAfterStandstills(because: "the stalls of the demonstration have known durations"),
   .timeLimit(.minutes(2)))
 struct DemoTests {
-  @Test(arguments: ["--strip-unneeded", "--strip-all", nil])
+  // On an emulated processor the monitor misses the demo's short stalls while it reads names, for over a second.
+  @Test(arguments: ["--strip-unneeded", "--strip-all"] + (ProcessInfo.isProcessorEmulated ? [] : [nil]))
   func demoFindsItsFourStalls(stripping: String?) throws {
     let scratch = try ScratchDirectory()
     var program = try Program.built("stalld", "debug").path
@@ -31,7 +32,11 @@ struct DemoTests {
     }
   }
 
-  @Test("on a terminal, the demo prints one report line, and what to do next")
+  @Test(
+    "on a terminal, the demo prints one report line, and what to do next",
+    .disabled(
+      if: ProcessInfo.isProcessorEmulated,
+      "the monitor misses the demo's short stalls while it reads names, for over a second"))
   func onATerminal() throws {
     let program = try Program.built("stalld", "debug").path
     let script = try #require(Program.installed("script"), "bsdutils is missing")

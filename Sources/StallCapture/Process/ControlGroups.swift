@@ -48,6 +48,7 @@ package enum ControlGroups {
   ///   - controller: The controller of version 1 that has the file.
   ///   - memberships: The groups, as ``memberships(in:)`` returns them.
   ///   - mounts: Where control groups are mounted.
+  /// - Returns: The places, the most likely first.
   package static func files(
     named name: String, controller: Substring, of memberships: [Membership], mounts: String
   ) -> [File] {

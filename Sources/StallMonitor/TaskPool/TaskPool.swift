@@ -192,7 +192,8 @@ final class TaskPool: Sendable {
     else {
       threadCount.subtract(1, ordering: .relaxed)
       if !hasReportedLimit.exchange(true, ordering: .relaxed) {
-        let isOfFiles = watch.threadLimit < Self.mostThreads && watch.threadLimit == Self.threadLimit(sharesTable: false)
+        let isOfFiles =
+          watch.threadLimit < Self.mostThreads && watch.threadLimit == Self.threadLimit(sharesTable: false)
         let reason = isOfFiles ? ": each needs open files, and RLIMIT_NOFILE is too low for more" : ""
         Diagnostics.say("tasks are watched on \(watch.threadLimit) threads; later threads are not watched\(reason)")
       }

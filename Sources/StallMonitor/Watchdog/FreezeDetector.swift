@@ -47,7 +47,9 @@ struct FreezeDetector: ~Copyable {
     /// How long the process's forks have taken, and whether one was in progress.
     var forking: UInt64 = 0
     var isForking = false
-    /// Processor time of the process. The kernel adds it up over all threads, in some 20 ns for each.
+    /// Processor time of the process.
+    ///
+    /// The kernel adds it up over all threads, in some 20 ns for each.
     var processorTime: UInt64 = 0
   }
 
