@@ -164,7 +164,7 @@ extension CapturesInThisProcess {
         }
         for _ in 0..<300 { arePrepared.wait() }
         let probe = ThreadProbe(thread: victim_moment_id(thread))
-        #expect(throws: Never.self) { try capture.capture(probe, stackEnd: 0).backtrace.get() }
+        #expect(throws: Never.self) { try capture.captureWithPatience(probe).backtrace.get() }
       }
     }
 

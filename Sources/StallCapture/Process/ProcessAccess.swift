@@ -28,7 +28,7 @@ package struct OwnProcess: ProcessAccess {
 
   /// One that is never there, where procfs shows other numbers than the process's own.
   package var threadsDirectory: String {
-    Self.showsOtherNumbers.load(ordering: .relaxed) ? "/dev/null/task" : directory + "/task"
+    Self.showsOtherNumbers.load(ordering: .relaxed) ? directory + "/none" : directory + "/task"
   }
 
   private static let showsOtherNumbers = Atomic<Bool>(false)
