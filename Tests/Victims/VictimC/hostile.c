@@ -41,8 +41,6 @@ static void compute_inside(void) {
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 bool victim_compute_on_a_stack_below(unsigned milliseconds) {
-  // The loader looks its functions up in the first call, on this stack.
-  victim_c_compute(1);
   pthread_attr_t attributes;
   void *lowest;
   size_t own;
@@ -78,6 +76,8 @@ bool victim_run_on_a_stack_of(size_t size, void (*body)(void)) {
 }
 
 void victim_compute_near_the_end_of_the_stack(unsigned milliseconds, size_t left) {
+  // The loader looks its functions up in the first call, on this stack.
+  victim_c_compute(1);
   pthread_attr_t attributes;
   void *lowest;
   size_t size;
