@@ -126,7 +126,7 @@ let package = Package(
     .testTarget(
       name: "StalldTests",
       dependencies: [
-        "stalld", "DescriptorIO", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TestSupport",
+        "stalld", "CLinux", "DescriptorIO", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TestSupport",
       ]),
   ],
   swiftLanguageModes: [.v6]
