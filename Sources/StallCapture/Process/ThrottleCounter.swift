@@ -104,7 +104,7 @@ package struct ThrottleCounter: ~Copyable {
       return latest
     }
 
-    private func count() { latest = max(latest, groups.reduce(past) { $0 + $1.total() }) }
+    private func count() { latest = groups.reduce(past) { $0 + $1.total() } }
 
     private func follow() {
       guard let now = membership.parse(capacity: 8192, { String(decoding: $0, as: UTF8.self) }), now != text else {

@@ -57,7 +57,7 @@ extension Ingest {
     absent.removeAll { $0 === process }
     if peer.pid != getpid() { destination.didConnect() }
     // Nothing will report its end. A connection ends with the process that made it, though another may have inherited the socket.
-    if pidfd < 0, kill(peer.pid, 0) != 0, errno == ESRCH { processDidEnd(process) }
+    if pidfd < 0, PeerProcess.isGone(peer.pid) { processDidEnd(process) }
   }
 
   /// Why a process may not connect; nil if it may.

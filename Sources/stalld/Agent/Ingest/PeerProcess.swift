@@ -26,9 +26,12 @@ final class PeerProcess {
     self.peer = peer
     self.pidfd = pidfd
     lane = peer.namingLane
-    let isGone = kill(peer.pid, 0) != 0 && errno == ESRCH
-    start = UInt64(max(0, ProcessFigures.startTime(of: peer.pid) ?? (isGone ? 0 : ProcessFigures.now)) * 1e9)
+    let started = ProcessFigures.startTime(of: peer.pid) ?? (Self.isGone(peer.pid) ? 0 : ProcessFigures.now)
+    start = UInt64(max(0, started) * 1e9)
   }
+
+  /// Whether no process has the pid.
+  static func isGone(_ pid: Int32) -> Bool { kill(pid, 0) != 0 && errno == ESRCH }
 
   /// Whether it can be this process's that was reported at that time: pids come again, in a container always the same.
   func canHaveReported(at time: UInt64) -> Bool { time >= start - min(start, Self.clockTolerance) }
