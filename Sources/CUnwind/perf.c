@@ -201,7 +201,7 @@ enum cunwind_capture_result cunwind_perf_wait(cunwind_perf *perf, uint64_t timeo
     // A sample hangs up as well, so this is the end only if there is none.
     bool is_over = ready > 0 && (entry.revents & POLLIN) == 0;
     if (is_over && __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE) == tail) {
-      if (syscall(SYS_tgkill, getpid(), perf->thread, 0) != 0 && errno == ESRCH) return CUNWIND_CAPTURE_NO_THREAD;
+      if (cunwind_thread_is_gone(perf->thread)) return CUNWIND_CAPTURE_NO_THREAD;
       struct timespec pause = {0, 50000};
       clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
     }

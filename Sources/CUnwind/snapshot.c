@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "snapshot_internal.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +40,10 @@ uint64_t cunwind_now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool cunwind_thread_is_gone(int32_t thread) {
+  return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
 }
 
 bool cunwind_snapshot_read(uint64_t stack_pointer, uint64_t stack_highest, cunwind_snapshot *snapshot) {

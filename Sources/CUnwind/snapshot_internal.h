@@ -25,6 +25,9 @@ bool cunwind_slot_begin(enum snapshot_stage stage, uint64_t *generation);
 
 uint64_t cunwind_now_ns(void);
 
+// Whether this process has no such thread any more. A filter may refuse to say: then it has.
+bool cunwind_thread_is_gone(int32_t thread);
+
 // The bounds of a prepared thread's own stack. Read by the handler on that thread.
 struct own_stack {
   uint64_t lowest, end;

@@ -178,6 +178,21 @@ static void touch_copy(void) {
   touched = true;
 }
 
+int cunwind_timer_check(void) {
+  if (timer_length() < 0) return -ENOTSUP;
+  int kept = errno;
+  struct sigevent event;
+  memset(&event, 0, sizeof event);
+  event.sigev_notify = SIGEV_NONE;
+  int identifier, result = 0;
+  if (syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &identifier) == 0)
+    syscall(SYS_timer_delete, identifier);
+  else
+    result = -errno;
+  errno = kept;
+  return result;
+}
+
 enum cunwind_capture_result cunwind_timer_begin(cunwind_timer *timer, int32_t thread, int number) {
   *timer = (cunwind_timer){.number = number, .identifier = -1, .thread = thread, .generation = 0};
   if (timer_length() < 0 || !is_installed(number)) return CUNWIND_CAPTURE_UNSUPPORTED;
@@ -198,7 +213,7 @@ enum cunwind_capture_result cunwind_timer_begin(cunwind_timer *timer, int32_t th
   int error = errno;
   cunwind_timer_end(timer);
   // A thread that has ended has no clock.
-  if (syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH) return CUNWIND_CAPTURE_NO_THREAD;
+  if (cunwind_thread_is_gone(thread)) return CUNWIND_CAPTURE_NO_THREAD;
   return error == EAGAIN || error == ENOMEM ? CUNWIND_CAPTURE_REFUSED : CUNWIND_CAPTURE_UNSUPPORTED;
 }
 

@@ -74,6 +74,7 @@ int cunwind_timer_signal(uint64_t blocked) {
   return -ENOSYS;
 }
 bool cunwind_timer_borrow_profiling_signal(void) { return false; }
+int cunwind_timer_check(void) { return -ENOTSUP; }
 enum cunwind_capture_result cunwind_timer_begin(cunwind_timer *timer, int32_t thread, int number) {
   (void)timer, (void)thread, (void)number;
   return CUNWIND_CAPTURE_UNSUPPORTED;

@@ -26,6 +26,15 @@ extension WatchedHosts {
       #expect(line.hasSuffix("/syscall: Too many open files"))
     }
 
+    @Test func runningThreadsThatCannotBeSampledAreSaidToBeSo() throws {
+      let victim = try Victim.run("compute", environment: ["VICTIM_MAKES_NO_TIMERS": "1"])
+      #expect(victim.status == 0 && !victim.talk.contains("no filter"))
+      let lines = victim.talk.split(separator: "\n").filter { $0.contains("no stacks of running threads") }
+      #expect(lines.count == 1 && lines.first?.hasSuffix("timer_create: Operation not permitted") == true)
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(ended.cause != "unknown" && ended.culpritFrame == nil)
+    }
+
     /// The thread that writes reports is woken by a socket.
     @Test func reportIsWrittenThoughNothingCanBeSent() throws {
       let victim = try Victim.run("compute", environment: ["VICTIM_SENDS_NOTHING": "1"])

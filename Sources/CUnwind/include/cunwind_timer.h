@@ -20,6 +20,11 @@ int cunwind_first_real_time_signal(void);
 /// False otherwise.
 bool cunwind_timer_borrow_profiling_signal(void);
 
+/// Checks that timers of the processor time can be made, by making one that never runs.
+/// @return 0, -ENOTSUP where the kernel raises their signals within system calls, or the negative errno value of
+/// timer_create(2).
+int cunwind_timer_check(void);
+
 /// A request for one copy.
 typedef struct cunwind_timer {
   int number;

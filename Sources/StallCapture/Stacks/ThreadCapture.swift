@@ -70,6 +70,17 @@ package final class ThreadCapture {
     cunwind_threads_need_timer(!usesPerf)
   }
 
+  /// Why running threads will have no stacks while blocked ones have, in words; nil if they will have, too.
+  package var samplingProblem: String? {
+    guard problem == nil, !usesPerf else { return nil }
+    let result = cunwind_timer_check()
+    switch result {
+    case 0: return nil
+    case -ENOTSUP: return "perf events are not permitted, and this kernel has no timer that spares system calls"
+    default: return "perf events are not permitted, and timer_create: \(String(cString: strerror(-result)))"
+    }
+  }
+
   /// Closes what the calling thread has opened.
   ///
   /// Call it before the thread ends.

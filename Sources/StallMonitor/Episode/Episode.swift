@@ -58,8 +58,14 @@ struct Episode {
     var weight: UInt64
     var sample: Sample
 
-    func represents(_ sample: Sample, _ key: String) -> Bool {
-      self.key == key && kind == sample.cause.kind && self.sample.lockHolder?.thread == sample.lockHolder?.thread
+    init(_ sample: Sample, weight: UInt64) {
+      (key, kind, self.weight, self.sample) = (sample.functionKey, sample.cause.kind, weight, sample)
+    }
+
+    func hasFunction(of other: Candidate) -> Bool { key == other.key && kind == other.kind }
+
+    func represents(_ other: Candidate) -> Bool {
+      hasFunction(of: other) && sample.lockHolder?.thread == other.sample.lockHolder?.thread
     }
   }
 
@@ -219,24 +225,22 @@ struct Episode {
       tree.add(sample.stack, weight: weight, samples: samples)
     }
     places.add(sample.stack.places, weight: weight, samples: samples)
-    let key = sample.functionKey
-    if let index = candidates.firstIndex(where: { $0.represents(sample, key) }) {
+    let new = Candidate(sample, weight: weight)
+    if let index = candidates.firstIndex(where: { $0.represents(new) }) {
       candidates[index].weight += weight
       // The latest of a kind represents it: its state and its callout are the nearest to now. But not without the other
       // threads: they are not captured each time.
       if samples > 0, sample.isSweep || !candidates[index].sample.isSweep { candidates[index].sample = sample }
     } else {
       if candidates.count == Self.candidateLimit { makeSpace() }
-      candidates.append(Candidate(key: key, kind: sample.cause.kind, weight: weight, sample: sample))
+      candidates.append(new)
     }
   }
 
   /// Removes the lightest candidate: its time goes to another one of the same function, if any has that.
   private mutating func makeSpace() {
     func another(than index: Int) -> Int? {
-      candidates.indices.filter {
-        $0 != index && candidates[$0].key == candidates[index].key && candidates[$0].kind == candidates[index].kind
-      }.max(by: lighter)
+      candidates.indices.filter { $0 != index && candidates[$0].hasFunction(of: candidates[index]) }.max(by: lighter)
     }
     let ofSharedFunctions = candidates.indices.filter { another(than: $0) != nil }
     if let lightest = ofSharedFunctions.min(by: lighter), let heir = another(than: lightest) {
@@ -273,7 +277,7 @@ struct Episode {
         }
         candidate.key = candidate.sample.functionKey
       }
-      if let index = merged.firstIndex(where: { $0.represents(candidate.sample, candidate.key) }) {
+      if let index = merged.firstIndex(where: { $0.represents(candidate) }) {
         merged[index].weight += candidate.weight
         merged[index].sample = candidate.sample
       } else {

@@ -116,6 +116,9 @@ struct WatchStart: Sendable {
   private func sayWhatIsMissing(capture: ThreadCapture, resolver: FrameResolver?) {
     HiddenThreads.check()
     if let problem = capture.problem { Diagnostics.say("reports will have no stacks: \(problem)") }
+    if let problem = capture.samplingProblem {
+      Diagnostics.say("reports will have no stacks of running threads: \(problem)")
+    }
     if let problem = resolver?.problem { Diagnostics.say("the stacks in reports will have no functions: \(problem)") }
     if let problem = LockLayouts.current.problem { Diagnostics.say(problem) }
   }

@@ -214,6 +214,7 @@ func once(_ body: @escaping @Sendable () -> Void) {
 }
 
 if variable("VICTIM_SHARES_ITS_TABLE") == "1", !victim_refuse_own_tables() { say("no filter") }
+if variable("VICTIM_MAKES_NO_TIMERS") == "1", !victim_refuse_timers() { say("no filter") }
 if variable("VICTIM_SENDS_NOTHING") == "1", !victim_refuse_sends() { say("no filter") }
 // Elsewhere the main loop comes into being after the monitor.
 if scenario == "main-loop-first" { _ = Loop.main }
