@@ -45,42 +45,49 @@ static int refuse_mincore(void *address, size_t length, unsigned char *pages) {
   return -1;
 }
 
+// Writes `target` over a reference, which is read-only where the library was linked with -z relro -z now. What was writable before stays so.
+static bool redirect(const struct link_map *map, uintptr_t slot, uintptr_t target) {
+  uintptr_t page = slot & ~(page_size() - 1);
+  bool was_sealed = is_sealed(map, slot);
+  if (was_sealed && mprotect((void *)page, page_size(), PROT_READ | PROT_WRITE) != 0) return false;
+  memcpy((void *)slot, &target, sizeof target);
+  if (was_sealed) mprotect((void *)page, page_size(), PROT_READ);
+  return true;
+}
+
 // libunwind tries mincore(2) when it sets itself up, for the local API that is not used here. systemd's
-// @system-service has no mincore, and a service with that filter would be killed. So libunwind's own reference
-// to it (and nobody else's) is led to a function that says "not available", before the first call into the
-// library. The reference is a jump slot in the library's procedure linkage table (ELF gABI, "Relocation").
-// False if there is none to lead elsewhere.
+// @system-service has no mincore, and a service with that filter would be killed. So libunwind's own references
+// to it (and nobody else's) are led to a function that says "not available", before the first call into the
+// library. A reference is a jump slot in the procedure linkage table, or, of code that was compiled with -fno-plt, a
+// word of the global offset table (ELF gABI, "Relocation"). False if one cannot be led elsewhere.
 static bool refuse_mincore_to(void *library) {
   struct link_map *map;
   if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return false;
-  const ElfW(Rela) *relocations = NULL;
+  struct {
+    const ElfW(Rela) *first;
+    size_t size;
+  } tables[2] = {{NULL, 0}, {NULL, 0}};
   const ElfW(Sym) *symbols = NULL;
   const char *names = NULL;
-  size_t size = 0;
   // The loader has already turned these addresses into absolute ones.
   for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
-    if (entry->d_tag == DT_JMPREL) relocations = (const ElfW(Rela) *)entry->d_un.d_ptr;
-    if (entry->d_tag == DT_PLTRELSZ) size = entry->d_un.d_val;
+    if (entry->d_tag == DT_JMPREL) tables[0].first = (const ElfW(Rela) *)entry->d_un.d_ptr;
+    if (entry->d_tag == DT_PLTRELSZ) tables[0].size = entry->d_un.d_val;
+    if (entry->d_tag == DT_RELA) tables[1].first = (const ElfW(Rela) *)entry->d_un.d_ptr;
+    if (entry->d_tag == DT_RELASZ) tables[1].size = entry->d_un.d_val;
     if (entry->d_tag == DT_SYMTAB) symbols = (const ElfW(Sym) *)entry->d_un.d_ptr;
     if (entry->d_tag == DT_STRTAB) names = (const char *)entry->d_un.d_ptr;
   }
-  if (relocations == NULL || symbols == NULL || names == NULL) return false;
-  for (size_t i = 0; i < size / sizeof *relocations; i++) {
-    if (ELF64_R_TYPE(relocations[i].r_info) != CUNWIND_JUMP_SLOT) continue;
-    if (strcmp(names + symbols[ELF64_R_SYM(relocations[i].r_info)].st_name, "mincore") != 0) continue;
-    uintptr_t slot = map->l_addr + relocations[i].r_offset, page = slot & ~(page_size() - 1);
-    // Read-only where the library was linked with -z relro -z now. What was writable before stays so.
-    bool was_sealed = false;
-    uintptr_t target = (uintptr_t)refuse_mincore;
-    if (is_sealed(map, slot)) {
-      if (mprotect((void *)page, page_size(), PROT_READ | PROT_WRITE) != 0) return false;
-      was_sealed = true;
+  if (symbols == NULL || names == NULL) return false;
+  for (int table = 0; table < 2; table++) {
+    for (size_t i = 0; tables[table].first != NULL && i < tables[table].size / sizeof(ElfW(Rela)); i++) {
+      const ElfW(Rela) *relocation = &tables[table].first[i];
+      unsigned type = ELF64_R_TYPE(relocation->r_info);
+      if (type != CUNWIND_JUMP_SLOT && type != CUNWIND_GLOBAL_WORD) continue;
+      if (strcmp(names + symbols[ELF64_R_SYM(relocation->r_info)].st_name, "mincore") != 0) continue;
+      if (!redirect(map, map->l_addr + relocation->r_offset, (uintptr_t)refuse_mincore)) return false;
     }
-    memcpy((void *)slot, &target, sizeof target);
-    if (was_sealed) mprotect((void *)page, page_size(), PROT_READ);
-    return true;
   }
-  // Nothing to lead elsewhere: a libunwind that never calls it.
   return true;
 }
 

@@ -51,6 +51,13 @@ int cunwind_step(cunwind_unwinder *u, unw_cursor_t *cursor, const unw_cursor_t *
   return step;
 }
 
+bool cunwind_is_return_probe(cunwind_unwinder *u, uint64_t address) {
+  struct cunwind_mapping mapping;
+  unsigned char byte;
+  return address != 0 && address % CUNWIND_CACHE_PAGE == 0 && !cunwind_find_mapping(address, &mapping) &&
+         !cunwind_read_cached(u, address, &byte, 1);
+}
+
 bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
   w->result.end = CUNWIND_END_LOST;
   for (;;) {
@@ -106,6 +113,7 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
     // Callers lie further up (but vfork has its return address in a register): anything else is garbage, and
     // might go round for ever.
     if (next_sp < w->sp || (next_sp == w->sp && next_ip == w->ip)) return false;
+    if (cunwind_is_return_probe(u, next_ip)) return false;
     // libunwind would look for a function at the marked address.
     if (is_marked && !cunwind_begin_at(u, w, next_ip - 1, next_sp)) return false;
     // The kernel has made a handler return there, and nothing was called in front of it.

@@ -77,6 +77,9 @@ int cunwind_find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_
 // NULL if that is known, or why no stack can be captured.
 const char *cunwind_learn_table_layout(void);
 bool cunwind_has_unwind_information(cunwind_unwinder *u, uint64_t address);
+// Whether a return address is that which the kernel has put in place of the function's own, for a tracer that waits for its
+// return (uretprobes): the start of a page that nobody can read. What follows the call is not known.
+bool cunwind_is_return_probe(cunwind_unwinder *u, uint64_t address);
 // Adds the cursor's frame.
 void cunwind_add_frame(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp, bool is_return_address);
 // Restarts the cursor at `ip` and `sp`. What inner frames have saved of the preserved registers stays known.

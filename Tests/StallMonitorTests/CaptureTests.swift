@@ -5,6 +5,7 @@ import StallReport
 import Synchronization
 import TestSupport
 import Testing
+import VictimC
 
 @testable import StallCapture
 @testable import StallMonitor
@@ -157,6 +158,21 @@ extension CapturesInThisProcess {
       #expect(backtrace.method == (isPermitted ? .perf : .timer))
       #expect(!backtrace.isTruncated && !backtrace.isApproximate)
       #expect(backtrace.frames.count >= depth + 3)
+    }
+
+    @Test(
+      "a thread that a debugger has stopped is not said to wait for what it was in",
+      .enabled(if: getuid() == 0, "a system may let only root trace its parent"),
+      arguments: [VictimThread.Leaf.read, .spin])
+    func stoppedThread(leaf: VictimThread.Leaf) throws {
+      let victim = VictimThread(depth: 1, leaf: leaf)
+      defer { victim.release() }
+      let tracer = victim_begin_stop(victim.id)
+      try #require(tracer > 0)
+      defer { victim_end_stop(tracer) }
+      let moment = ThreadCapture().capture(ThreadProbe(thread: victim.id), stackEnd: 0)
+      #expect(moment.activity == .unknown)
+      #expect(throws: CaptureFailure.stopped) { try moment.backtrace.get() }
     }
 
     @Test func unpreparedThreadIsNotSignalled() throws {

@@ -81,6 +81,24 @@ struct EnvironmentTests {
     #expect(environment.notes(replacedKeys: [:]).isEmpty)
   }
 
+  @Test("a program with more rights than its caller trusts none of the caller's variables but the service manager's")
+  func programWithMoreRights() {
+    var configuration = StallMonitorConfiguration()
+    let before = configuration
+    let environment = Environment(
+      [
+        "STALLMONITOR_SINK": "file:/etc/x", "STALLMONITOR_ENABLED": "perhaps", "STATE_DIRECTORY": "/x",
+        "OTEL_SERVICE_NAME": "$(x)", "WATCHDOG_USEC": "1",
+      ], hasMoreRights: true)
+    #expect(environment.apply(to: &configuration).isEmpty)
+    #expect(configuration == before)
+    #expect(environment.serviceStateDirectory == nil)
+    #expect(environment.variables == ["WATCHDOG_USEC": "1"])
+    let notes = environment.notes(replacedKeys: [:])
+    #expect(notes.map { $0.prefix(while: { $0 != " " }) } == ["STALLMONITOR_ENABLED", "STALLMONITOR_SINK"])
+    #expect(notes.allSatisfy { $0.contains("more rights than who started it") })
+  }
+
   // MARK: Earlier names
 
   static let replacements = MonitorSetting.all.flatMap { setting in setting.earlierNames.map { ($0, setting.name) } }

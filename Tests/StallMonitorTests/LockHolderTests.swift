@@ -114,7 +114,7 @@ extension CapturesInThisProcess {
       chain.resolve(stack: [], with: resolver)
       #expect(chain.holder?.thread == clinux_gettid())
       #expect(chain.wait == "futex(wait): pthread mutex")
-      moment.timeslices = try #require(moment.timeslices) - 1
+      moment.runCount = try #require(moment.runCount) - 1
       chain = WaitChain(of: probe, in: moment, with: nil)
       chain.resolve(stack: [], with: resolver)
       #expect(chain.holder == nil)

@@ -34,6 +34,39 @@ extension CapturesInThisProcess {
       }
     }
 
+    /// The kernel puts such an address onto the stack for a tracer that waits for a function's return (uretprobes).
+    @Test func returnAddressThatIsNoCode() throws {
+      let fixtures = try SymbolFixtures()
+      let library = try fixtures.clang(
+        """
+        #include <time.h>
+        void spin(void) {
+          void *volatile *slot = (void *volatile *)__builtin_frame_address(0) + 1, *own = *slot;
+          *slot = (void *)0x7fffffffe000;
+          nanosleep(&(struct timespec){.tv_nsec = 50000000}, 0);
+          *slot = own;
+        }
+        """, ["-shared", "-fPIC", "-O0", "-fno-omit-frame-pointer"], name: "hidden.so")
+      let handle = try #require(dlopen(library, RTLD_NOW))
+      let symbol = try #require(dlsym(handle, "spin"))
+      let thread = victim_moment_start(VICTIM_BODY, nil, unsafeBitCast(symbol, to: (@convention(c) () -> Void).self))
+      defer { victim_moment_stop(thread) }
+      let capture = ThreadCapture()
+      let probe = ThreadProbe(thread: victim_moment_id(thread))
+      let spin = UInt64(UInt(bitPattern: symbol))
+      var met = 0
+      for _ in 0..<20 where met == 0 {
+        let backtrace = try capture.captureWithPatience(probe).backtrace.get()
+        guard let last = backtrace.frames.last, (spin..<spin + 256).contains(last.address) else {
+          #expect(!backtrace.frames.contains { $0.address == 0x7fff_ffff_e000 })
+          continue
+        }
+        met += 1
+        #expect(backtrace.isTruncated && backtrace.frames.count > 1)
+      }
+      #expect(met == 1)
+    }
+
     /// Unwind tables whose expressions go round for ever, or call for more than there is.
     @Test(arguments: [
       "0x0f, 0x03, 0x2f, 0xfd, 0xff",  // the CFA by an expression that jumps to its own start

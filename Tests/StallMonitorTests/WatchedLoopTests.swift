@@ -226,6 +226,15 @@ struct WatchedLoopTests {
       throttled: throttled * 1_000_000, majorFaults: 0, minorFaults: 0, blockDelay: 0, pressure: nil, waits: waits)
   }
 
+  @Test("where waits for a processor are not counted, only a thread that had one was running")
+  func uncountedRunDelay() {
+    var usage = usage(400, cpu: 300)
+    usage.countsRunDelay = false
+    #expect(Verdict.ready(usage) == .running)
+    usage.cpu = 100_000_000
+    #expect(Verdict.ready(usage) == .unknown)
+  }
+
   /// A sample of a thread that runs, or is blocked.
   private func sample(_ symbol: String, _ cause: Cause, waitsFor holder: Int32? = nil) -> Episode.Sample {
     var sample = Episode.Sample.stub(cause: cause, symbol: symbol)

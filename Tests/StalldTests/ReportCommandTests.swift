@@ -153,10 +153,17 @@ import Testing
       ["r.gz", "--format", "json", "--limit", "1"], ["r": lines],
       after: "gzip r && truncate --size=-2000 r.gz")
     #expect(program.status == 0)
-    #expect(program.errors.contains("r.gz: read up to line"))
+    #expect(program.errors.contains(/r\.gz: only [1-9][0-9]* lines could be read: unexpected end/))
     #expect(!program.errors.contains("fd:"))
     #expect(program.errors.split(separator: "unexpected end of file", omittingEmptySubsequences: false).count == 2)
     #expect(program.output.contains(#""group_count":1"#))
+  }
+
+  @Test func packedFileOfWhichNothingCanBeReadIsAnError() throws {
+    let program = try Self.run(["r.gz"], ["r": Self.line(id: 1)], after: "gzip r && truncate --size=20 r.gz")
+    #expect(program.status == 1)
+    #expect(program.errors.contains("r.gz: only 0 lines could be read: unexpected end of file"))
+    #expect(!program.errors.contains("no lines"))
   }
 
   @Test func brokenLinesAreSkippedCountedAndNamed() throws {

@@ -130,6 +130,32 @@ import Testing
     #expect(result.errors.contains("the file there is build \(other)"))
   }
 
+  @Test func fileThatIsCutOffIsNotUsed() throws {
+    let host = try Stripped("sleep", "900")
+    let whole = "\(host.debugDirectory)/.build-id/\(host.buildID.prefix(2))/\(host.buildID.dropFirst(2)).debug"
+    let half = host.scratch.url.appending(path: "half").path
+    let cut = try Program.run(
+      "/bin/sh", ["-c", "mkdir \(half) && cp \(whole) \(half)/f && truncate --size=-100 \(half)/f"])
+    try #require(cut.status == 0)
+    let named = try host.symbolicate(["--executable", "\(half)/f"])
+    #expect(named.status == 64)
+    #expect(named.errors.contains("--executable \(half)/f is cut off"))
+    let found = try host.symbolicate(["--search", half])
+    #expect(found.status == 0)
+    #expect(found.errors.contains("\(half)/f is cut off"))
+  }
+
+  @Test func executableThatNamesNothingIsReportedAsSuch() throws {
+    let host = try Stripped("sleep", "900")
+    let own = try host.symbolicate(["--executable", host.executable])
+    #expect(own.errors.contains("--executable \(host.executable) has no symbols and no debug information"))
+    let other = try Program.built("MainThreadVictim", "debug").path
+    let result = try host.symbolicate(["--executable", other])
+    let build = try #require(DebugFiles.identify(other)?.buildID)
+    #expect(result.status == 0)
+    #expect(result.errors.contains("--executable \(other) is build \(build), which no frame has"))
+  }
+
   /// With the standard library inside, the executable's frames are the runtime's as well as the host's.
   @Test func staticHostNamesItsOwnCode() throws {
     let scratch = try ScratchDirectory()
@@ -227,6 +253,8 @@ import Testing
       (Self.header(type: 4, machine: own), "is a core dump; give the executable"),
       (Self.header(type: 3, machine: own), "has no build ID; link it with -Wl,--build-id"),
       (Self.header(type: 3, machine: own).prefix(10), "is not an ELF file"),
+      (Self.header(type: 3, machine: own).prefix(63), "is cut off: it ends before its tables do; give the whole file"),
+      (Data([0x7f, 0x45, 0x4c, 0x46, 2, 9]) + Self.header(type: 3, machine: own).dropFirst(6), "is not an ELF file"),
       (Data("text".utf8), "is not an ELF file"),
       (Data(), "is not an ELF file"),
     ]

@@ -50,6 +50,9 @@ static inline bool clinux_random(void *bytes, size_t count) {
   return getrandom(bytes, count, GRND_NONBLOCK) == (ssize_t)count;
 }
 
+/// Whether the program has more rights than who started it: set-user-ID, set-group-ID, or file capabilities (getauxval(3), AT_SECURE).
+static inline bool clinux_has_more_rights(void) { return getauxval(AT_SECURE) != 0; }
+
 /// The address of the main executable's program headers (getauxval(3), AT_PHDR).
 static inline unsigned long clinux_program_headers(void) { return getauxval(AT_PHDR); }
 

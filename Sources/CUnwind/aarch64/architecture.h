@@ -18,6 +18,7 @@
 #define CUNWIND_LIBUNWIND_HEADER <libunwind-aarch64.h>
 #define CUNWIND_LIBUNWIND "libunwind-aarch64.so.8"
 #define CUNWIND_JUMP_SLOT R_AARCH64_JUMP_SLOT
+#define CUNWIND_GLOBAL_WORD R_AARCH64_GLOB_DAT
 
 // perf's numbers of the registers, in DWARF's order: they are the same.
 static const int cunwind_perf_registers[CUNWIND_REGISTERS] = {

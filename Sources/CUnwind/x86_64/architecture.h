@@ -18,6 +18,7 @@
 #define CUNWIND_LIBUNWIND_HEADER <libunwind-x86_64.h>
 #define CUNWIND_LIBUNWIND "libunwind-x86_64.so.8"
 #define CUNWIND_JUMP_SLOT R_X86_64_JUMP_SLOT
+#define CUNWIND_GLOBAL_WORD R_X86_64_GLOB_DAT
 
 // perf's numbers of the registers, in DWARF's order.
 static const int cunwind_perf_registers[CUNWIND_REGISTERS] = {

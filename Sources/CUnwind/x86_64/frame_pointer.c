@@ -173,6 +173,8 @@ struct search {
   // begins if there is no such place, as in a function that changes RSP by what is known only when it runs.
   uint64_t begins;
   bool has_place;
+  // What lies above that place is a tracer's, so nothing leads further.
+  bool is_probed;
   enum { AT_ITS_PLACE, CALLED_DIRECTLY, CALLED_BY_ONE_WITH_A_LINK, CALLED_THROUGH_A_POINTER, CALLED_SOMEHOW, EXHAUSTED } stage;
   uint64_t next;
   // What each word from `begins` on is (enum frame_match), for the later stages.
@@ -183,9 +185,14 @@ static bool begin_search(cunwind_unwinder *u, uint64_t lookup, uint64_t sp, stru
   unsigned char code[48];
   struct function function;
   if (!read_function(u, lookup, &function) || !cunwind_read_cached(u, function.start, code, sizeof code)) return false;
+  // A tracer's breakpoint, in place of `endbr64` or `push %rbp`.
+  if (code[0] == 0xcc) code[0] = code[1] == 0x0f && code[2] == 0x1e && code[3] == 0xfa ? 0xf3 : 0x55;
   int64_t depth = cunwind_prologue_depth(code, sizeof code);
   *search = (struct search){.function = function, .begins = sp + (depth > 0 ? (uint64_t)depth : 0)};
   search->has_place = depth >= 0 && !any_code(u, &function, 3, sets_stack_pointer, NULL);
+  uint64_t above;
+  search->is_probed =
+      search->has_place && cunwind_read_word(u, search->begins + 8, &above) && cunwind_is_return_probe(u, above);
   return true;
 }
 
@@ -207,7 +214,7 @@ static bool next_candidate(cunwind_unwinder *u, struct search *search, uint64_t 
   if (search->stage == AT_ITS_PLACE) {
     *candidate = search->begins;
     bool is_first = search->has_place && search->next++ == 0;
-    if (is_first && match_frame(u, *candidate, &search->function) != NO_FRAME) return true;
+    if (is_first && (search->is_probed || match_frame(u, *candidate, &search->function) != NO_FRAME)) return true;
     search->stage = CALLED_DIRECTLY, search->next = 0;
   }
   for (; search->stage < EXHAUSTED; search->stage++, search->next = 0) {
@@ -274,6 +281,7 @@ void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_wa
     if (best == OUTERMOST_FRAME && is_chosen(&chosen, candidate)) continue;
     bool at_its_place = search.stage == AT_ITS_PLACE;
     if (!walk_from(u, w, &frame, candidate, !at_its_place)) break;
+    if (search.is_probed) return;
     enum outcome outcome = outcome_of(w, from, search.stage <= CALLED_DIRECTLY);
     if (best == OUTERMOST_FRAME) rivals++;
     bool is_better = outcome > best || (outcome == OUTERMOST_FRAME && best == OUTERMOST_FRAME &&

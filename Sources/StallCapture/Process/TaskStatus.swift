@@ -13,6 +13,9 @@ package struct TaskStatus: Equatable {
   /// (`kernel.task_delayacct`).
   package var blockDelay: UInt64 = 0
 
+  /// Whether a tracer or a signal has stopped it.
+  package var isStopped: Bool { state == UInt8(ascii: "t") || state == UInt8(ascii: "T") }
+
   /// Parses the file's line; nil if it ends before field 28.
   package init?(_ line: UnsafeRawBufferPointer) {
     var scanner = FieldScanner(line)

@@ -132,7 +132,7 @@ package final class ThreadCapture {
     for attempt in 0... {
       let isLast = MonotonicClock.now() > end
       if attempt >= Self.attempts, isLast { break }
-      let slices = probe.schedule()?.timeslices
+      let count = probe.runCount()
       let activity = probe.activity()
       switch activity {
       case .unknown: return BufferedSnapshot(activity, probe.hasEnded ? .threadEnded : .noActivity)
@@ -152,8 +152,10 @@ package final class ThreadCapture {
         }
       case .blocked(let call):
         sampler = nil
-        if let stack = read(probe, in: call, stackEnd: stackEnd, timeslices: slices) {
-          return BufferedSnapshot(activity, stack, .procfs, timeslices: slices)
+        // It stands where it was stopped, and waits for something else than that call.
+        if probe.status()?.isStopped == true { return BufferedSnapshot(.unknown, .stopped) }
+        if let stack = read(probe, in: call, stackEnd: stackEnd, runCount: count) {
+          return BufferedSnapshot(activity, stack, .procfs, runCount: count)
         }
         failure = .moving
       }
@@ -205,11 +207,11 @@ package final class ThreadCapture {
   ///
   /// Nil if it has run in between: the same call at the same place is the same moment only if it never had a processor.
   private func read(
-    _ probe: borrowing ThreadProbe, in call: ThreadProbe.BlockedCall, stackEnd: UInt64, timeslices: UInt64?
+    _ probe: borrowing ThreadProbe, in call: ThreadProbe.BlockedCall, stackEnd: UInt64, runCount: UInt64?
   ) -> BufferedStack? {
     var snapshot = cunwind_snapshot()
     guard cunwind_snapshot_read(call.stackPointer, stackEnd, &snapshot) else { return BufferedStack(failure: .busy) }
-    guard probe.activity() == .blocked(call), probe.schedule()?.timeslices == timeslices else { return nil }
+    guard probe.activity() == .blocked(call), probe.runCount() == runCount else { return nil }
     snapshot.setRegister(Int(CUNWIND_PROGRAM_COUNTER), call.programCounter)
     snapshot.setRegister(Int(CUNWIND_STACK_POINTER), call.stackPointer)
     if call.number >= 0 { snapshot.setArguments(of: call) }
@@ -218,7 +220,7 @@ package final class ThreadCapture {
     // The memory that was read during the unwinding is consistent only if the thread still waits in
     // the same call.
     guard stack.readLive || stack.asyncCallers != nil else { return stack }
-    if probe.activity() == .blocked(call), probe.schedule()?.timeslices == timeslices { return stack }
+    if probe.activity() == .blocked(call), probe.runCount() == runCount { return stack }
     stack.asyncCallers = nil
     return stack.readLive ? nil : stack
   }
@@ -274,7 +276,7 @@ package final class ThreadCapture {
       case .stack(let stack): .success(backtrace(stack, buffered.method))
       case .failure(let failure): .failure(failure)
       }
-    return ThreadSnapshot(activity: buffered.activity, backtrace: result, timeslices: buffered.timeslices)
+    return ThreadSnapshot(activity: buffered.activity, backtrace: result, runCount: buffered.runCount)
   }
 
   private func backtrace(_ stack: BufferedStack, _ method: CaptureMethod?) -> Backtrace {

@@ -5,8 +5,8 @@ package struct BufferedSnapshot {
   package var activity: ThreadProbe.Activity
   package var outcome: BufferedOutcome
   package var method: CaptureMethod?
-  /// Of a blocked thread: how often it had been put onto a processor.
-  package var timeslices: UInt64?
+  /// Of a blocked thread: ``ThreadProbe/runCount()``.
+  package var runCount: UInt64?
 
   package init(_ activity: ThreadProbe.Activity, _ failure: CaptureFailure) {
     self.activity = activity
@@ -14,12 +14,12 @@ package struct BufferedSnapshot {
   }
 
   package init(
-    _ activity: ThreadProbe.Activity, _ stack: BufferedStack, _ method: CaptureMethod, timeslices: UInt64? = nil
+    _ activity: ThreadProbe.Activity, _ stack: BufferedStack, _ method: CaptureMethod, runCount: UInt64? = nil
   ) {
     self.activity = activity
     outcome = stack.failure.map { .failure($0) } ?? .stack(stack)
     self.method = method
-    self.timeslices = timeslices
+    self.runCount = runCount
   }
 }
 
@@ -47,6 +47,6 @@ package struct BufferedStack {
 package struct ThreadSnapshot {
   package var activity: ThreadProbe.Activity
   package var backtrace: Result<Backtrace, CaptureFailure>
-  /// Of a blocked thread: how often it had been put onto a processor.
-  package var timeslices: UInt64?
+  /// Of a blocked thread: ``ThreadProbe/runCount()``.
+  package var runCount: UInt64?
 }

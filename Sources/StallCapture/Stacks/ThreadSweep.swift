@@ -45,7 +45,7 @@ package struct ThreadSweep {
       var finding = Finding(id: id, name: probe.process.name(of: id), snapshot: snapshot)
       if case .blocked(let call) = snapshot.activity {
         let text = SystemCall(call, of: id).text
-        finding.wait = probe.isStillBlocked(in: call, since: snapshot.timeslices) ? text : SystemCall(call).shortText
+        finding.wait = probe.isStillBlocked(in: call, since: snapshot.runCount) ? text : SystemCall(call).shortText
       }
       findings.append(finding)
     }

@@ -140,10 +140,16 @@ package struct ThreadProbe: ~Copyable {
     }
   }
 
-  /// Reads `schedstat`.
+  /// Reads `schedstat`; nil where the kernel does not count it (CONFIG_SCHED_INFO).
   package borrowing func schedule() -> Schedule? {
     schedstatFile?.parse { Schedule($0) }
   }
+
+  /// Whether the kernel counts how long this process's threads wait for a processor.
+  package static var countsRunDelay: Bool { ThreadProbe(thread: clinux_gettid()).schedule() != nil }
+
+  /// A number that grows whenever the thread runs: its timeslices, or its processor time where those are not counted.
+  borrowing func runCount() -> UInt64? { schedule()?.timeslices ?? processorTime() }
 
   /// Reads `stat`.
   package borrowing func status() -> TaskStatus? {

@@ -3,7 +3,9 @@ import StallReport
 /// What the kernel has counted for a thread and its control group up to one moment.
 package struct ThreadUsage {
   private let time: UInt64
-  private let schedule: ThreadProbe.Schedule
+  private let processorTime: UInt64
+  /// How long it waited for a processor; nil where the kernel does not count that.
+  private let runDelay: UInt64?
   private let status: TaskStatus?
   private let waits: UInt64?
   private let throttled: UInt64
@@ -11,14 +13,16 @@ package struct ThreadUsage {
 
   /// Reads the counters.
   ///
-  /// Nil if the kernel does not keep them. About 25 us.
+  /// Nil if the thread has none. About 25 us.
   package init?(
     _ probe: borrowing ThreadProbe, throttle: borrowing ThrottleCounter?, pressure: borrowing PressureCounter? = nil,
     at time: UInt64
   ) {
-    guard let schedule = probe.schedule() else { return nil }
+    let schedule = probe.schedule()
+    guard let processorTime = schedule?.runNanoseconds ?? probe.processorTime() else { return nil }
     self.time = time
-    self.schedule = schedule
+    self.processorTime = processorTime
+    runDelay = schedule?.runDelayNanoseconds
     status = probe.status()
     waits = probe.voluntarySwitches()
     throttled = throttle?.total() ?? 0
@@ -36,8 +40,8 @@ package struct ThreadUsage {
     // A wait is counted when it begins.
     let wasWaiting = earlier.status.map { $0.state != UInt8(ascii: "R") } ?? false
     return ResourceUsage(
-      observed: time - earlier.time, cpu: schedule.runNanoseconds &- earlier.schedule.runNanoseconds,
-      runDelay: schedule.runDelayNanoseconds &- earlier.schedule.runDelayNanoseconds,
+      observed: time - earlier.time, cpu: processorTime &- earlier.processorTime,
+      runDelay: (runDelay ?? 0) &- (earlier.runDelay ?? 0), countsRunDelay: runDelay != nil,
       throttled: throttled &- earlier.throttled,
       majorFaults: (status?.majorFaults ?? 0) &- (earlier.status?.majorFaults ?? 0),
       minorFaults: (status?.minorFaults ?? 0) &- (earlier.status?.minorFaults ?? 0),

@@ -39,12 +39,12 @@ package struct BlockingChain {
     var link = Link(id: probe.id, snapshot: snapshot, wait: SystemCall(call, of: probe.id, in: probe.process).text)
     link.candidate = LockHolder.candidate(for: call, of: probe.id, in: probe.process)
     // Descriptors and memory were looked up: they are what it waits for only if it has been blocked there all the time.
-    if !probe.isStillBlocked(in: call, since: snapshot.timeslices) {
+    if !probe.isStillBlocked(in: call, since: snapshot.runCount) {
       link.wait = SystemCall(call).shortText
       link.candidate = nil
     }
     if capture != nil, link.candidate != nil {
-      link.thread = BlockedThread(probe.id, call: call, timeslices: snapshot.timeslices)
+      link.thread = BlockedThread(probe.id, call: call, runCount: snapshot.runCount)
     }
     links = [link]
     if let capture { follow(with: capture) }
@@ -66,7 +66,7 @@ package struct BlockingChain {
       if case .blocked(let call) = link.snapshot.activity {
         link.wait = SystemCall(call, of: next).text
         link.candidate = LockHolder.candidate(for: call, of: next)
-        link.thread = BlockedThread(next, call: call, timeslices: link.snapshot.timeslices)
+        link.thread = BlockedThread(next, call: call, runCount: link.snapshot.runCount)
         if link.thread == nil { (link.wait, link.candidate) = (SystemCall(call).shortText, nil) }
       }
       // A stack that was taken after the lock was given back is no holder's.

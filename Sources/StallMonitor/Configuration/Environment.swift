@@ -7,14 +7,21 @@ import StallReport
 /// A bad value is never fatal for the service: it gives a problem in words, and the service runs and is not watched.
 struct Environment {
   /// The variables that concern the monitor, by name.
-  var variables: [String: String]
+  private(set) var variables: [String: String]
+  /// The monitor's own variables that are not trusted, sorted.
+  private let untrusted: [String]
 
-  init(_ variables: [String: String]) { self.variables = variables }
-
-  private static func isRelevant(_ pair: String) -> Bool {
-    pair.hasPrefix(MonitorSetting.prefix) || pair.hasPrefix("OTEL_") || pair.hasPrefix("STATE_DIRECTORY=")
-      || pair.hasPrefix("WATCHDOG_") || pair.hasPrefix("NOTIFY_SOCKET=")
-      || pair.hasPrefix("JOURNAL_STREAM=")
+  /// Takes the variables that concern the monitor.
+  ///
+  /// A program that has more rights than its caller (`hasMoreRights`) trusts none of them but the service manager's, which lead to no file.
+  init(_ all: [String: String], hasMoreRights: Bool = false) {
+    let own = all.filter { $0.key.hasPrefix(MonitorSetting.prefix) }
+    let described = all.filter { name, _ in
+      name.hasPrefix("OTEL_") || ["STATE_DIRECTORY", "JOURNAL_STREAM"].contains(name)
+    }
+    variables = all.filter { name, _ in name.hasPrefix("WATCHDOG_") || name == "NOTIFY_SOCKET" }
+    untrusted = hasMoreRights ? own.keys.sorted() : []
+    if !hasMoreRights { variables.merge(own.merging(described) { $1 }) { $1 } }
   }
 
   /// The environment of this process, as it is now.
@@ -23,12 +30,12 @@ struct Environment {
     guard var entry = clinux_environment() else { return Environment([:]) }
     while let text = entry.pointee {
       let pair = String(cString: text)
-      if let equals = pair.firstIndex(of: "="), isRelevant(pair) {
+      if let equals = pair.firstIndex(of: "=") {
         variables[String(pair[..<equals])] = String(pair[pair.index(after: equals)...])
       }
       entry += 1
     }
-    return Environment(variables)
+    return Environment(variables, hasMoreRights: clinux_has_more_rights())
   }
 
   /// A variable whose value cannot be used.
@@ -149,7 +156,10 @@ struct Environment {
     let keys = replacedKeys.filter { replaced[$0.key] == nil }.map { earlier, name in
       "the key \(earlier) is ignored: \(name), which replaces it, is set, too"
     }
-    return unknown + variables.sorted() + keys.sorted()
+    let ignored = untrusted.map {
+      "\($0) is ignored: the program has more rights than who started it (set-user-ID or file capabilities)"
+    }
+    return ignored + unknown + variables.sorted() + keys.sorted()
   }
 
   static func parseThreshold(_ text: String) -> Duration? {

@@ -120,6 +120,11 @@ struct WatchStart: Sendable {
       Diagnostics.say("reports will have no stacks of running threads: \(problem)")
     }
     if let problem = resolver?.problem { Diagnostics.say("the stacks in reports will have no functions: \(problem)") }
+    if ThreadProbe.problem() == nil, !ThreadProbe.countsRunDelay {
+      Diagnostics.say(
+        "reports will not have the causes starved and throttled: the kernel does not count how long threads wait for a CPU (schedstat)"
+      )
+    }
     if let problem = LockLayouts.current.problem { Diagnostics.say(problem) }
   }
 

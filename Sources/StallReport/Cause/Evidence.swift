@@ -40,7 +40,7 @@ extension Verdict {
       if let usage {
         line.member("observed_ms", milliseconds: usage.observed)
         line.member("cpu_ms", milliseconds: usage.cpu)
-        line.member("run_delay_ms", milliseconds: usage.runDelay)
+        if usage.countsRunDelay { line.member("run_delay_ms", milliseconds: usage.runDelay) }
         if usage.throttled > 0 { line.member("throttled_ms", milliseconds: usage.throttled) }
         if usage.majorFaults > 0 { line.member("major_faults", usage.majorFaults) }
         if usage.minorFaults > 0 { line.member("minor_faults", usage.minorFaults) }

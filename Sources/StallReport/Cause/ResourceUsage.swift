@@ -3,6 +3,8 @@ package struct ResourceUsage: Sendable, Equatable {
   package var observed: UInt64
   package var cpu: UInt64
   package var runDelay: UInt64
+  /// Whether the kernel counts the run delay; 0 otherwise.
+  package var countsRunDelay: Bool
   /// How much of the run delay its group's quota can explain.
   package var throttled: UInt64
   package var majorFaults: UInt64
@@ -15,12 +17,13 @@ package struct ResourceUsage: Sendable, Equatable {
 
   /// `throttled` is that of the thread's control group.
   package init(
-    observed: UInt64, cpu: UInt64, runDelay: UInt64, throttled: UInt64, majorFaults: UInt64, minorFaults: UInt64,
-    blockDelay: UInt64, pressure: PressureTotals?, waits: UInt64 = 0
+    observed: UInt64, cpu: UInt64, runDelay: UInt64, countsRunDelay: Bool = true, throttled: UInt64,
+    majorFaults: UInt64, minorFaults: UInt64, blockDelay: UInt64, pressure: PressureTotals?, waits: UInt64 = 0
   ) {
     self.observed = observed
     self.cpu = cpu
     self.runDelay = runDelay
+    self.countsRunDelay = countsRunDelay
     // The group's is the sum over processors, also while this thread waits for something else.
     self.throttled = min(throttled, runDelay)
     self.majorFaults = majorFaults
@@ -35,7 +38,8 @@ package struct ResourceUsage: Sendable, Equatable {
     guard observed >= earlier.observed, cpu >= earlier.cpu, runDelay >= earlier.runDelay else { return nil }
     return ResourceUsage(
       observed: observed - earlier.observed, cpu: cpu - earlier.cpu, runDelay: runDelay - earlier.runDelay,
-      throttled: throttled &- earlier.throttled, majorFaults: majorFaults &- earlier.majorFaults,
+      countsRunDelay: countsRunDelay, throttled: throttled &- earlier.throttled,
+      majorFaults: majorFaults &- earlier.majorFaults,
       minorFaults: minorFaults &- earlier.minorFaults, blockDelay: blockDelay &- earlier.blockDelay, pressure: nil,
       waits: waits &- earlier.waits)
   }

@@ -56,6 +56,7 @@ package enum CaptureFailure: String, Sendable, Error {
     "the thread is running, perf events are not permitted, and the thread is not prepared for the capture signal"
   case noActivity =
     "the kernel does not show whether the thread is blocked (/proc/self/task/TID/syscall cannot be read)"
+  case stopped = "a debugger or another tracer, or a signal, has stopped the thread"
   case noSignalState =
     "the thread is running, and the kernel does not show which signals it blocks (/proc/self/task/TID/status cannot be read)"
   case moving = "the thread kept running while its stack was being read"

@@ -192,12 +192,13 @@ struct ReportCommand: ParsableCommand {
       StandardError.say(
         "report", "skipped \(skipped.count) of \(outcome.pass.lines) lines")
     }
-    if outcome.opened > 0, outcome.pass.lines == 0 {
+    if outcome.opened > 0, outcome.pass.lines == 0, outcome.failures.isEmpty {
       StandardError.say("report", InputAdvice.noLines)
     } else if outcome.opened > 0, skipped.count == outcome.pass.lines {
       StandardError.say("report", InputAdvice.noReports)
     }
-    if outcome.opened == 0 || (skipped.count > 0 && skipped.count == outcome.pass.lines) { throw ExitCode(1) }
+    let isNothingRead = outcome.opened == 0 || (outcome.pass.lines == 0 && !outcome.failures.isEmpty)
+    if isNothingRead || (skipped.count > 0 && skipped.count == outcome.pass.lines) { throw ExitCode(1) }
     return outcome.pass
   }
 

@@ -15,6 +15,18 @@ final class DebugFiles {
   private var identities: [String: ModuleIdentity] = [:]
   /// Builds for which nothing was found: where the line said that they lay, and which build lies there now.
   private(set) var missing: [String: (path: String?, found: String?)] = [:]
+  /// Files that are cut off; they are not used.
+  private(set) var cutOff: Set<String> = []
+  /// Those of ``executables`` that have no names, and those whose build no line has.
+  var useless: (nameless: [String], unused: [(path: String, buildID: String)]) {
+    let known = executables.map { ($0, Self.identify($0)) }
+    return (
+      known.filter { $0.1.map { !$0.hasSymbols && !$0.hasDebugInformation } ?? false }.map(\.0),
+      known.compactMap { path, found in found.map { (path, $0.buildID) } }.filter { !asked.contains($0.1) }
+    )
+  }
+  // Builds that lines have.
+  private var asked: Set<String> = []
   /// How many files were found for other architectures, by the architecture; they are not used.
   private(set) var otherArchitectures: [String: Int] = [:]
 
@@ -51,6 +63,7 @@ final class DebugFiles {
   func look(up buildID: String, modulePath: String?, offset: UInt64) -> [SymbolizedFrame]? {
     guard let bytes = Self.bytes(buildID) else { return nil }
     if identities[buildID] == nil {
+      if asked.count < Self.memoryLimit { asked.insert(buildID) }
       if identities.count >= Self.memoryLimit { identities = [:] }
       identities[buildID] = identity(buildID, bytes, modulePath)
     }
@@ -68,16 +81,27 @@ final class DebugFiles {
     // The vDSO is in no file.
     guard missing[buildID] == nil, missing.count < Self.memoryLimit, modulePath != "linux-vdso.so.1" else { return }
     missing[buildID] = (modulePath, modulePath.flatMap(Self.identify)?.buildID)
-    if let modulePath { noteArchitecture(modulePath) }
+    if let modulePath { noteDefect(modulePath) }
   }
 
-  private func noteArchitecture(_ path: String) {
-    if let architecture = ELFHeader(path)?.otherArchitecture { otherArchitectures[architecture, default: 0] += 1 }
+  /// Notes why a file is not used; false if it may be.
+  @discardableResult private func noteDefect(_ path: String) -> Bool {
+    guard let header = try? ELFHeader(path) else { return false }
+    if let architecture = header.otherArchitecture {
+      otherArchitectures[architecture, default: 0] += 1
+    } else if header.isCutOff {
+      if cutOff.count < Self.memoryLimit { cutOff.insert(path) }
+    } else {
+      return false
+    }
+    return true
   }
 
   private func identity(_ buildID: String, _ bytes: [UInt8], _ modulePath: String?) -> ModuleIdentity {
     var candidates = index[buildID] ?? []
-    if let modulePath, Self.identify(modulePath)?.buildID == buildID { candidates.append(modulePath) }
+    if let modulePath, Self.identify(modulePath)?.buildID == buildID, !noteDefect(modulePath) {
+      candidates.append(modulePath)
+    }
     let known = candidates.map { ($0, Self.identify($0)) }
     let best =
       known.first { $0.1?.hasDebugInformation == true } ?? known.first { $0.1?.hasSymbols == true } ?? known.first
@@ -87,7 +111,7 @@ final class DebugFiles {
   private func makeIndex() -> [String: [String]] {
     var index: [String: [String]] = [:]
     func add(_ path: String) {
-      guard let id = Self.identify(path)?.buildID else { return noteArchitecture(path) }
+      guard !noteDefect(path), let id = Self.identify(path)?.buildID else { return }
       index[id, default: []].append(path)
     }
     executables.forEach(add)

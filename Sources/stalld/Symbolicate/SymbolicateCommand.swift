@@ -59,24 +59,30 @@ struct SymbolicateCommand: ParsableCommand {
       }
     }
     guard DebugFiles.obstacle() == nil else { return }
-    for path in executables where DebugFiles.identify(path) == nil {
-      throw ValidationError("--executable \(path)\(Self.obstacle(to: path))")
+    for path in executables {
+      if let obstacle = Self.obstacle(to: path) { throw ValidationError("--executable \(path)\(obstacle)") }
     }
   }
 
-  /// Why a file has no names for this command, and what to do, in words that follow its path.
-  private static func obstacle(to path: String) -> String {
+  /// Why a file has no names for this command, and what to do, in words that follow its path; nil if it may have some.
+  private static func obstacle(to path: String) -> String? {
     var found = stat()
-    guard stat(path, &found) == 0 else { return ": \(String(cString: strerror(errno))); check the name." }
+    guard stat(path, &found) == 0 else {
+      let words = String(cString: strerror(errno))
+      return errno == EACCES ? ": \(InputAdvice.reason(EACCES))." : ": \(words); check the name."
+    }
     if found.st_mode & S_IFMT == S_IFDIR { return " is a directory; use --search for directories." }
-    guard let header = ELFHeader(path) else {
+    let read: ELFHeader?
+    do { read = try ELFHeader(path) } catch { return ": \(InputAdvice.reason(error.code))." }
+    guard let header = read else {
       return " is not an ELF file; give an executable, a library or a separate debug file."
     }
     if header.isCoreDump { return " is a core dump; give the executable and the libraries of the process." }
     if let architecture = header.otherArchitecture {
       return " is for \(architecture); run stalld symbolicate on a machine of that architecture."
     }
-    return " has no build ID; link it with -Wl,--build-id."
+    if header.isCutOff { return " is cut off: it ends before its tables do; give the whole file." }
+    return DebugFiles.identify(path) == nil ? " has no build ID; link it with -Wl,--build-id." : nil
   }
 
   func run() throws {

@@ -84,6 +84,14 @@ final class SymbolicationPass {
     for (architecture, count) in names.missing.isEmpty ? [] : names.otherArchitectures.sorted(by: { $0.key < $1.key }) {
       Self.say("files for \(architecture) that were not used: \(count); run stalld symbolicate on that architecture")
     }
+    for path in names.cutOff.sorted().prefix(Self.loggedBuilds) {
+      Self.say("\(path.printable(limit: 300)) is cut off: it ends before its tables do; it was not used")
+    }
+    let useless = names.useless
+    for path in useless.nameless { Self.say("--executable \(path) has no symbols and no debug information") }
+    for file in hasReports ? useless.unused : [] {
+      Self.say("--executable \(file.path) is build \(file.buildID), which no frame has")
+    }
     Self.say(
       "lines: \(lines); completed: \(completed), frames in them: \(frames)"
         + (foreign > 0 ? "; not reports, passed through: \(foreign)" : ""))

@@ -156,6 +156,6 @@ final class LineBlocks: Sendable {
     guard let problem = state.problem, !state.hasFailed else { return }
     state.hasFailed = true
     state.failures.append(
-      Failure(file: files[state.next - 1], reason: "read up to line \(state.line): \(problem)"))
+      Failure(file: files[state.next - 1], reason: "only \(state.line - 1) lines could be read: \(problem)"))
   }
 }

@@ -8,6 +8,7 @@
 #include "victim_calls.h"
 #include "victim_ends.h"
 #include "victim_filters.h"
+#include "victim_traced.h"
 #include "victim_locks.h"
 #include "victim_mapping.h"
 #include "victim_moments.h"
