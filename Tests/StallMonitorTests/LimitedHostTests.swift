@@ -14,7 +14,7 @@ extension WatchedHosts {
       let victim = try run(limit: "--stack=\(bytes)", environment: ["STALLMONITOR_OTHER_THREADS": "all"])
       #expect(victim.status == 0)
       let ended = try #require(victim.reports("stall.ended").first)
-      #expect(ended.culpritFrame?["file"] != nil)
+      #expect(ended.culprit.contains("blockByComputing"))
     }
 
     @Test func threadsThatCannotBeReadAreSaidToBeSo() throws {
