@@ -8,7 +8,7 @@ extension WatchedHosts {
     /// `compute` makes the loop after the monitor has started.
     @Test(arguments: ["compute", "main-loop-first", "main-loop-made-elsewhere"])
     func mainLoopIsWatchedWheneverItIsMade(scenario: String) throws {
-      let victim = try Victim.run(scenario, milliseconds: 600)
+      let victim = try Victim.run(scenario, milliseconds: TestMachine.stall(600))
       #expect(victim.status == 0)
       let ended = victim.reports("stall.ended")
       #expect(ended.count == 1)

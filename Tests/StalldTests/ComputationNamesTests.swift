@@ -33,7 +33,7 @@ struct ComputationNamesTests {
     var known: [String: String] = [:]
     for configuration in ["debug", "release"] {
       let line = try Self.ended(Self.run(Program.built("StallVictim", configuration).path))
-      #expect(line.samples >= 3)
+      #expect(line.samples >= (ProcessInfo.isProcessorEmulated ? 2 : 3))
       #expect(!line.hasTree)
       known[configuration] = line.fingerprint
       #expect(line.functions.contains(Self.common), "\(line.functions)")
