@@ -15,6 +15,8 @@ extension WatchedHosts {
       #expect(victim.status == 0)
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(ended.culprit.contains("blockByComputing"))
+      // On an emulated processor there may be no time for lines.
+      #expect(TestMachine.isEmulated || ended.culpritFrame?["file"] != nil)
     }
 
     @Test func threadsThatCannotBeReadAreSaidToBeSo() throws {

@@ -34,6 +34,17 @@ extension CapturesInThisProcess {
       }
     }
 
+    /// Starts a thread that calls a library's function again and again; returns both.
+    private func repeating(
+      _ function: String, of library: String
+    ) throws -> (thread: OpaquePointer?, symbol: UnsafeMutableRawPointer) {
+      let handle = try #require(dlopen(library, RTLD_NOW))
+      let symbol = try #require(dlsym(handle, function))
+      return (
+        victim_moment_start(VICTIM_BODY, nil, unsafeBitCast(symbol, to: (@convention(c) () -> Void).self)), symbol
+      )
+    }
+
     /// The kernel puts such an address onto the stack for a tracer that waits for a function's return (uretprobes).
     @Test func returnAddressThatIsNoCode() throws {
       let fixtures = try SymbolFixtures()
@@ -47,9 +58,7 @@ extension CapturesInThisProcess {
           *slot = own;
         }
         """, ["-shared", "-fPIC", "-O0", "-fno-omit-frame-pointer"], name: "hidden.so")
-      let handle = try #require(dlopen(library, RTLD_NOW))
-      let symbol = try #require(dlsym(handle, "spin"))
-      let thread = victim_moment_start(VICTIM_BODY, nil, unsafeBitCast(symbol, to: (@convention(c) () -> Void).self))
+      let (thread, symbol) = try repeating("spin", of: library)
       defer { victim_moment_stop(thread) }
       let capture = ThreadCapture()
       let probe = ThreadProbe(thread: victim_moment_id(thread))
@@ -88,9 +97,7 @@ extension CapturesInThisProcess {
           while ((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec < 20000000);
         }
         """, ["-shared", "-fPIC", "-O1"], name: "corrupt.so")
-      let handle = try #require(dlopen(library, RTLD_NOW))
-      let symbol = try #require(dlsym(handle, "spin"))
-      let thread = victim_moment_start(VICTIM_BODY, nil, unsafeBitCast(symbol, to: (@convention(c) () -> Void).self))
+      let (thread, _) = try repeating("spin", of: library)
       defer { victim_moment_stop(thread) }
       let capture = ThreadCapture()
       let probe = ThreadProbe(thread: victim_moment_id(thread))

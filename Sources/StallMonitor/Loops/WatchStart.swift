@@ -114,13 +114,13 @@ struct WatchStart: Sendable {
 
   /// Says what reports will lack in this process, and why; a line for each.
   private func sayWhatIsMissing(capture: ThreadCapture, resolver: FrameResolver?) {
-    HiddenThreads.check()
+    let areThreadsKnown = HiddenThreads.check()
     if let problem = capture.problem { Diagnostics.say("reports will have no stacks: \(problem)") }
     if let problem = capture.samplingProblem {
       Diagnostics.say("reports will have no stacks of running threads: \(problem)")
     }
     if let problem = resolver?.problem { Diagnostics.say("the stacks in reports will have no functions: \(problem)") }
-    if ThreadProbe.problem() == nil, !ThreadProbe.countsRunDelay {
+    if areThreadsKnown, !ThreadProbe.countsRunDelay {
       Diagnostics.say(
         "reports will not have the causes starved and throttled: the kernel does not count how long threads wait for a CPU (schedstat)"
       )

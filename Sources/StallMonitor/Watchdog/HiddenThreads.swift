@@ -5,11 +5,12 @@ import Synchronization
 enum HiddenThreads {
   private static let hasBeenSaid = Atomic<Bool>(false)
 
-  /// Checks when the watch begins, on the watchdog.
-  static func check() {
+  /// Checks when the watch begins, on the watchdog; returns whether it is known what threads do.
+  static func check() -> Bool {
     let problem = ThreadProbe.problem()
     hasBeenSaid.store(problem != nil, ordering: .relaxed)
     if let problem { say(problem) }
+    return problem == nil
   }
 
   /// Checks a thread that is watched from now on: the user or the limit of open files may be another since the start.

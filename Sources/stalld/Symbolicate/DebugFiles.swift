@@ -81,25 +81,25 @@ final class DebugFiles {
     // The vDSO is in no file.
     guard missing[buildID] == nil, missing.count < Self.memoryLimit, modulePath != "linux-vdso.so.1" else { return }
     missing[buildID] = (modulePath, modulePath.flatMap(Self.identify)?.buildID)
-    if let modulePath { noteDefect(modulePath) }
+    if let modulePath { _ = mayUse(modulePath) }
   }
 
-  /// Notes why a file is not used; false if it may be.
-  @discardableResult private func noteDefect(_ path: String) -> Bool {
+  /// Whether a file is whole and of this architecture; notes why not.
+  private func mayUse(_ path: String) -> Bool {
     guard let header = try? ELFHeader(path) else { return false }
     if let architecture = header.otherArchitecture {
       otherArchitectures[architecture, default: 0] += 1
     } else if header.isCutOff {
       if cutOff.count < Self.memoryLimit { cutOff.insert(path) }
     } else {
-      return false
+      return true
     }
-    return true
+    return false
   }
 
   private func identity(_ buildID: String, _ bytes: [UInt8], _ modulePath: String?) -> ModuleIdentity {
     var candidates = index[buildID] ?? []
-    if let modulePath, Self.identify(modulePath)?.buildID == buildID, !noteDefect(modulePath) {
+    if let modulePath, Self.identify(modulePath)?.buildID == buildID, mayUse(modulePath) {
       candidates.append(modulePath)
     }
     let known = candidates.map { ($0, Self.identify($0)) }
@@ -111,7 +111,7 @@ final class DebugFiles {
   private func makeIndex() -> [String: [String]] {
     var index: [String: [String]] = [:]
     func add(_ path: String) {
-      guard !noteDefect(path), let id = Self.identify(path)?.buildID else { return }
+      guard mayUse(path), let id = Self.identify(path)?.buildID else { return }
       index[id, default: []].append(path)
     }
     executables.forEach(add)

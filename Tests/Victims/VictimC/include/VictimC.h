@@ -8,12 +8,12 @@
 #include "victim_calls.h"
 #include "victim_ends.h"
 #include "victim_filters.h"
-#include "victim_traced.h"
 #include "victim_locks.h"
 #include "victim_mapping.h"
 #include "victim_moments.h"
 #include "victim_profiler.h"
 #include "victim_task_hook.h"
+#include "victim_traced.h"
 #include "victim_transfers.h"
 
 /// Computes for that long, in a static function.
