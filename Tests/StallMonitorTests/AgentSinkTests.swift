@@ -405,7 +405,7 @@ extension WatchedHosts {
       try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
       #expect(try agent.reports().map(\.event) == ["stall.started", "stall.ended", "stall.suppressed"])
       let lines = agent.lines.filter { $0.starts(with: Data("{\"@".utf8)) }
-      let named = try symbolicate(lines).split(separator: 10).map { try WrittenReport(Data($0)) }
+      let named = try symbolicate(lines).split(separator: 10).map { try WrittenReport(Data($0)) }.named
       #expect(Set(named.map(\.culprit)).count == 1)
       #expect(named.allSatisfy { $0.culprit.contains("mixFor") })
       #expect(Set(named.compactMap { $0["stall", "fingerprint"] as? String }).count == 1)

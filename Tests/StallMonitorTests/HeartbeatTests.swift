@@ -96,6 +96,17 @@ struct HeartbeatTests {
     #expect(host.hasGivenUp)
   }
 
+  /// Also while another thread may come to serve it.
+  @Test func turnAfterTheFirstRestHasAKnownBeginning() {
+    host.state.withLock { ($0.isBeating, $0.mayBegin) = (false, true) }
+    pulse.turn(.beforeSources)
+    pulse.idle()
+    _ = loop.check(at: MonotonicClock.now(), frozen: 0)
+    pulse.turn(.afterWaiting)
+    _ = loop.check(at: pulse.word.stamp + 200_000_000, frozen: 0)
+    #expect(loop.thread.beginning != nil)
+  }
+
   /// Beats are on a grid of the threshold, so that one wake-up serves all loops.
   private var nextBeat: UInt64 { (now / Self.threshold + 1) * Self.threshold }
 

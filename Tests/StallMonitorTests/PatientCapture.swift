@@ -30,14 +30,7 @@ enum TestMachine {
   static func stall(_ milliseconds: Int) -> Int { isEmulated ? max(4 * milliseconds, 4000) : milliseconds }
 
   /// The reports of a stall of that length whose names are judged: on an emulated processor, the last one.
-  ///
-  /// Elsewhere not those that say that the monitor, on a busy machine, had seen less than half of the stall by then. The last one is judged.
-  static func named(_ reports: [WrittenReport]) -> [WrittenReport] {
-    if isEmulated { return reports.suffix(1) }
-    return reports.filter {
-      $0.event == "stall.ended" || $0["stall", "capture", "failure"] as? String != CaptureFailure.notSampled.rawValue
-    }
-  }
+  static func named(_ reports: [WrittenReport]) -> [WrittenReport] { isEmulated ? reports.suffix(1) : reports.named }
 
   /// The events of such a stall: on an emulated processor, without those that are there because it takes longer.
   static func events(_ reports: [WrittenReport]) -> [String] {

@@ -300,6 +300,14 @@ struct WatchedLoopTests {
     #expect(stall("waiter()", .lock, cpu: 0, beginning(150, of: 250, cpu: 0)).cause == .lock)
   }
 
+  /// On a busy machine the watchdog meets a turn late: what its thread did until then is known by the check before.
+  @Test func firstTurnHasAKnownBeginning() {
+    _ = loop.check(at: MonotonicClock.now(), frozen: 0)
+    pulse.turn(.afterWaiting)
+    _ = loop.check(at: pulse.word.stamp + 200_000_000, frozen: 0)
+    #expect(loop.thread.beginning != nil)
+  }
+
   /// The kernel counts a wait for a processor when it is over: one that had begun in the turn is the turn's.
   @Test func turnThatBeganWithoutAProcessorIsStarved() {
     let beginning = TurnBeginning(

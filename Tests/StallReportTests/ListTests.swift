@@ -33,12 +33,13 @@ struct ListTests {
     #expect(events.map(\.rawValue) == [Report.Event.started, .ongoing, .ended].map(\.rawValue))
   }
 
-  /// On a busy machine tests accept for a stall on CPU what is ready to run.
-  @Test func causesThatTestsAcceptForAStallOnCPU() throws {
+  /// On a busy machine tests accept for a stall on CPU what is ready to run, and a first line that has seen too little.
+  @Test func causesAndFailuresThatTestsAccept() throws {
     for cause in Cause.allCases {
       let report = try WrittenReport(#"{"stall":{"cause":"\#(cause.rawValue)","evidence":{"throttled_ms":1}}}"#)
       #expect(report.isCaused(by: "running") == cause.isReady, "\(cause)")
     }
+    #expect(WrittenReport.notSampled == CaptureFailure.notSampled.rawValue)
     // `scripts/run-corpus` reads the names of the cases.
     for cause in Cause.allCases { #expect("\(cause)" == cause.rawValue) }
   }

@@ -51,7 +51,7 @@ struct AgentEndToEndTests {
     try run(scenario, 900, sink: "agent:\(agent.socketPath)")
     let told = try stall(in: function, of: agent)
     try agent.expectValidLines()
-    for line in told {
+    for line in told.named {
       #expect(line.bytes <= 8000)
       #expect(line.culprit.contains(function))
       // A computation may be met at one of the compiler's own instructions, which have no line.

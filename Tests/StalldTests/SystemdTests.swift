@@ -72,7 +72,7 @@ struct SystemdTests {
     #expect(ended.text.contains("main.swift"))
     let told = lines.filter { $0.id == ended.id && $0.event != "stall.ongoing" }
     #expect(told.map(\.event) == ["stall.started", "stall.ended"])
-    #expect(told.allSatisfy { Self.tells($0, of: "blockByComputing()") })
+    #expect(told.named.allSatisfy { Self.tells($0, of: "blockByComputing()") })
     #expect(try machine.run("/usr/bin/systemctl", "start", "filtered").status == 0)
     #expect(try machine.reports(of: "filtered").longestEnd?.text.contains("blockByComputing()") == true)
   }
@@ -120,7 +120,7 @@ struct SystemdTests {
     let fatal = try #require(lines.first { $0.event == "stall.fatal" })
     let told = lines.filter { $0.id == fatal.id }
     #expect(told.first?.event == "stall.started")
-    #expect(told.allSatisfy { Self.tells($0, of: "blockBySleeping()") })
+    #expect(told.named.allSatisfy { Self.tells($0, of: "blockBySleeping()") })
     for event in ["stall.ongoing", "stall.fatal"] {
       let line = try #require(told.last { $0.event == event }, "\(event)")
       #expect(line.text.contains("blockBySleeping()"))

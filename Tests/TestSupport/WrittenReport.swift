@@ -69,6 +69,9 @@ public struct WrittenReport: @unchecked Sendable {  // Property-list values, nev
   /// Whether the stall or its process has ended.
   public var isEnd: Bool { event == "stall.ended" || event == "stall.fatal" }
 
+  /// What a line says of the responsible function if the monitor had seen less than half of the stall by then.
+  public static let notSampled = "most of its time was between samples, or before the first one"
+
   /// Whether the cause is this one.
   ///
   /// Packages under `Integrations` compile this file without StallReport: `ListTests` compares it with `Cause.isReady`.
@@ -84,6 +87,11 @@ public struct WrittenReport: @unchecked Sendable {  // Property-list values, nev
 extension [WrittenReport] {
   /// The end of the longest stall.
   public var longestEnd: WrittenReport? { filter { $0.event == "stall.ended" }.max { $0.duration < $1.duration } }
+
+  /// Those that name what is responsible: on a busy machine a line before the end may say that too little was seen by then.
+  public var named: [WrittenReport] {
+    filter { $0.isEnd || $0["stall", "capture", "failure"] as? String != WrittenReport.notSampled }
+  }
 
   /// All lines of the first stall that is in this function.
   public func ofStall(in function: String) -> [WrittenReport] {

@@ -86,8 +86,12 @@ final class ServingThread {
     (baseline, lastCheck) = (now, now)
   }
 
-  /// Notes that the loop was met between turns.
-  func rest(at time: UInt64) { lastCheck = counters.usageOfThread(probe, at: time) }
+  /// Notes that the loop was met between turns; `isQuiet` if it has not moved since the last check.
+  func rest(at time: UInt64, isQuiet: Bool) {
+    // A thread that waits is counted for nothing more until it turns: it need not be read each time.
+    if isQuiet, lastCheck?.isReady == false { return }
+    lastCheck = counters.usageOfThread(probe, at: time)
+  }
 
   /// Forgets what was counted before a turn that was not seen until it was late.
   func forgetUsage() { (baseline, lastCheck, beginning) = (nil, nil, nil) }

@@ -35,6 +35,9 @@ struct TurnMonitor {
     case beating
     /// The loop never answers again.
     case over
+
+    /// Whether observers show the loop's turns, and no heartbeat is due.
+    var followsTurns: Bool { self == .none || self == .searching }
   }
 
   /// What to do about the loop.

@@ -109,10 +109,8 @@ final class WatchedLoop {
       thread.beginTurn(
         isHeartbeat: reading.word.phase == .heartbeat && reading.resumedAt <= reading.turnBegan,
         began: reading.part.isPiece ? now : max(reading.turnBegan, reading.resumedAt), at: now)
-    } else if case .checkAgain = outcome.decision, reading.word.phase == .idle, reading.heartbeat == .none,
-      !reading.hasPieces
-    {
-      thread.rest(at: now)
+    } else if reading.word.phase == .idle, !reading.hasPieces, reading.heartbeat.followsTurns {
+      thread.rest(at: now, isQuiet: outcome.decision == .quiet)
     }
     return outcome.decision
   }
