@@ -41,7 +41,8 @@ make_swift_chroot() {
   make_chroot swift-6.2 sid swiftlang,git,ca-certificates || return 1
   make_missing_library "$root" "$(uname -m)"
   compgen -G '.build/repositories/*' >/dev/null || { echo "the dependencies are not here (swift build)" && return 1; }
-  # The dependencies come from where this checkout has them.
+  # The dependencies come from where this checkout has them, which may have moved.
+  rm --force "$root/root/.gitconfig"
   for repository in .build/repositories/*; do
     git config --file "$root/root/.gitconfig" "url.file://$chroot_checkout/$repository.insteadOf" "$(git -C "$repository" config remote.origin.url)"
   done
