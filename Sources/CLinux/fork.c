@@ -41,8 +41,12 @@ static __thread bool is_monitors, is_working;
 static uint64_t fork_time;
 static __thread int64_t fork_begin;
 
-// How long a fork waits for the monitor's threads, and they for a fork, in nanoseconds.
-enum { FORK_WAITS = 3000000, THREAD_WAITS = 100000000 };
+// Whether a fork has waited for them in vain, and not all have rested since.
+static uint32_t is_held_up;
+
+// How long a fork waits for the monitor's threads, and they for a fork, in nanoseconds. Long for the first, since on a busy machine a thread may
+// lose its processor while it holds a lock of Swift's runtime.
+enum { FORK_WAITS = 50000000, FORK_WAITS_AGAIN = 3000000, THREAD_WAITS = 100000000 };
 
 // Waits until the word is not `value`; false if it still is at that time. No cancellation point, which fork(2) is not either.
 static bool wait_for_change(const uint32_t *word, uint32_t value, int64_t deadline) {
@@ -55,7 +59,9 @@ static bool wait_for_change(const uint32_t *word, uint32_t value, int64_t deadli
 
 static void stop_working(void) {
   uint32_t left = __atomic_sub_fetch(&working_threads, 1, __ATOMIC_SEQ_CST);
-  if (left == 0 && __atomic_load_n(&forks, __ATOMIC_SEQ_CST) != 0) clinux_futex_wake(&working_threads, INT_MAX);
+  if (left != 0) return;
+  __atomic_store_n(&is_held_up, false, __ATOMIC_RELAXED);
+  if (__atomic_load_n(&forks, __ATOMIC_SEQ_CST) != 0) clinux_futex_wake(&working_threads, INT_MAX);
 }
 
 void clinux_fork_monitor_thread_begins(void) {
@@ -86,6 +92,12 @@ void clinux_fork_monitor_thread_rests(void) {
   stop_working();
 }
 
+void clinux_fork_monitor_thread_passes(void) {
+  if (__atomic_load_n(&forks, __ATOMIC_RELAXED) == 0 || !is_working) return;
+  clinux_fork_monitor_thread_rests();
+  clinux_fork_monitor_thread_works();
+}
+
 bool clinux_fork_monitor_thread_leaves(void) {
   bool is_leaving = is_monitors;
   clinux_fork_monitor_thread_rests();
@@ -99,10 +111,11 @@ static void announce_fork(void) {
   __atomic_add_fetch(&forks, 1, __ATOMIC_SEQ_CST);
   uint32_t working = __atomic_load_n(&working_threads, __ATOMIC_SEQ_CST);
   if (working == 0) return;
-  int64_t deadline = clinux_monotonic() + FORK_WAITS;
+  int64_t deadline = clinux_monotonic() + (__atomic_load_n(&is_held_up, __ATOMIC_RELAXED) ? FORK_WAITS_AGAIN : FORK_WAITS);
   while (working != 0 && wait_for_change(&working_threads, working, deadline)) {
     working = __atomic_load_n(&working_threads, __ATOMIC_SEQ_CST);
   }
+  if (working != 0) __atomic_store_n(&is_held_up, true, __ATOMIC_RELAXED);
 }
 
 static void end_fork(void) {
@@ -212,6 +225,7 @@ static void end_fork_in_child(void) {
   is_monitors = is_working = false;
   __atomic_store_n(&forks, has_announced, __ATOMIC_RELAXED);
   __atomic_store_n(&working_threads, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&is_held_up, false, __ATOMIC_RELAXED);
   __atomic_store_n(&waiting_threads, 0, __ATOMIC_RELAXED);
   __atomic_add_fetch(&clinux_fork_count, 1, __ATOMIC_RELAXED);
   // The one thread of the child is its main thread. The parent's main loop is another thread's, in the middle of something.

@@ -14,18 +14,34 @@ struct ForkTests {
   /// On a busy machine, some forks may not wait long enough. In a process of its own: a child has the descriptors of all tests.
   @Test func forkWaitsForTheMonitorsThreads() async {
     await #expect(processExitsWith: .success) {
-      let works = try startWorking()
-      var met = 0
-      for _ in 0..<40 {
-        usleep(1000)
-        let child = victim_fork()
-        if child == 0 { _exit(works.pointee.load(ordering: .relaxed)) }
-        var status: Int32 = 0
-        waitpid(child, &status, 0)
-        met += status == 0 ? 0 : 1
-      }
+      let met = try childrenThatMeetWork(.init(work: 20_000_000))
       print("\(met) of 40 children began while the thread worked")
       _exit(met < 8 ? 0 : 1)
+    }
+  }
+
+  /// Naming a stack may take long: forks need not wait for its end.
+  @Test func forkWaitsForAPauseInTheirWork() async {
+    await #expect(processExitsWith: .success) {
+      let met = try childrenThatMeetWork(.init(work: 1_000_000, rests: false))
+      print("\(met) of 40 children began while the thread worked")
+      _exit(met < 8 ? 0 : 1)
+    }
+  }
+
+  /// A thread that waits for a disk delays one fork, and not all of them.
+  @Test func threadThatIsHeldUpDelaysOneFork() async {
+    await #expect(processExitsWith: .success) {
+      _ = try startWorking(.init(work: .max))
+      let times = (0..<10).map { _ in
+        ContinuousClock().measure {
+          let child = victim_fork()
+          if child == 0 { _exit(0) }
+          waitpid(child, nil, 0)
+        }
+      }
+      print("the forks took \(times)")
+      _exit(times.dropFirst().contains { $0 < .milliseconds(40) } ? 0 : 1)
     }
   }
 
@@ -43,7 +59,7 @@ struct ForkTests {
 
   @Test func forkIsNoCancellationPoint() async {
     await #expect(processExitsWith: .success) {
-      _ = try startWorking()
+      _ = try startWorking(.init(work: 2_000_000))
       for _ in 0..<100 {
         usleep(1000)
         guard victim_fork_while_cancelled() else { _exit(1) }
@@ -53,8 +69,29 @@ struct ForkTests {
   }
 }
 
+/// How a thread of the monitor's works.
+private struct Manner {
+  /// For how long at a time, in nanoseconds.
+  var work: UInt64
+  /// Whether it rests in between, or lets forks pass.
+  var rests = true
+}
+
+/// How many of 40 children of forks begin while such a thread works.
+private func childrenThatMeetWork(_ manner: Manner) throws -> Int {
+  let works = try startWorking(manner)
+  return (0..<40).reduce(0) { met, _ in
+    usleep(1000)
+    let child = victim_fork()
+    if child == 0 { _exit(works.pointee.load(ordering: .relaxed)) }
+    var status: Int32 = 0
+    waitpid(child, &status, 0)
+    return met + (status == 0 ? 0 : 1)
+  }
+}
+
 /// Starts a thread of the monitor's that mostly works; says when it does.
-private func startWorking() throws -> UnsafeMutablePointer<Atomic<Int32>> {
+private func startWorking(_ manner: Manner) throws -> UnsafeMutablePointer<Atomic<Int32>> {
   // For the life of the process.
   let works = UnsafeMutablePointer<Atomic<Int32>>.allocate(capacity: 1)
   works.initialize(to: Atomic(0))
@@ -64,10 +101,14 @@ private func startWorking() throws -> UnsafeMutablePointer<Atomic<Int32>> {
     let works = UnsafeMutablePointer<Atomic<Int32>>(bitPattern: address)!
     while true {
       works.pointee.store(1, ordering: .relaxed)
-      let end = MonotonicClock.now() + 2_000_000
-      while MonotonicClock.now() < end {}
+      let (end, isBeyond) = MonotonicClock.now().addingReportingOverflow(manner.work)
+      while isBeyond || MonotonicClock.now() < end {}
       works.pointee.store(0, ordering: .relaxed)
-      _ = rest.wait(until: MonotonicClock.now() + 100_000)
+      if manner.rests {
+        _ = rest.wait(until: MonotonicClock.now() + 100_000)
+      } else {
+        clinux_fork_monitor_thread_passes()
+      }
     }
   }
   while works.pointee.load(ordering: .relaxed) == 0 { usleep(1000) }

@@ -1,3 +1,5 @@
+import CLinux
+
 /// Captures the threads of this process one after the other.
 ///
 /// No thread is held while another is captured.
@@ -31,6 +33,7 @@ package struct ThreadSweep {
       ids = ids.filter { MonotonicClock.now() >= deadline || ThreadProbe(thread: $0).activity() == .running }
     }
     for (index, id) in ids.enumerated() {
+      clinux_fork_monitor_thread_passes()
       let now = MonotonicClock.now()
       guard now < deadline, index < Self.limit else {
         notLookedAt = Array(ids[index...])

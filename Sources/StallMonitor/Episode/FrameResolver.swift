@@ -77,7 +77,10 @@ final class FrameResolver {
   func resolve(_ backtrace: Backtrace) -> [StackFrame] {
     var stack: [StackFrame] = []
     stack.reserveCapacity(2 * backtrace.frames.count)
-    for frame in backtrace.frames { stack += resolve(frame) }
+    for frame in backtrace.frames {
+      clinux_fork_monitor_thread_passes()
+      stack += resolve(frame)
+    }
     return stack
   }
 

@@ -83,6 +83,7 @@ final class WatchdogWork {
     var quiet: [WatchedLoop] = []
     stalls.followUpBudget = StallSampler.followUpTime
     for loop in loops.all {
+      clinux_fork_monitor_thread_passes()
       if let time = stalls.follow(loop, frozen: freeze?.atMost ?? 0) {
         next = min(next ?? .max, time)
       } else {
