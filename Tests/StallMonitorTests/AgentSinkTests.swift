@@ -442,7 +442,8 @@ extension WatchedHosts {
     func anothersSocketsAreNotWrittenTo(scenario: String, sharesItsTable: Bool) throws {
       let agent = try TestAgent()
       let variables = ["VICTIM_SHARES_ITS_TABLE": sharesItsTable ? "1" : "0"]
-      let victim = try Victim.run(scenario, milliseconds: 150, environment: environment(agent, nil, variables))
+      let victim = try Victim.run(
+        scenario, milliseconds: TestMachine.stall(150), environment: environment(agent, nil, variables))
       #expect(victim.facts["strange"] == "0")
       #expect(victim.facts["open"] == "16")
       let connections = sharesItsTable ? 2 : 1
