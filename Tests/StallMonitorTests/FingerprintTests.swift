@@ -54,7 +54,7 @@ extension WatchedHosts {
       _ scenario: String, _ build: Victim.Build, lock: String = "", through wrapper: [String] = []
     ) throws -> Set<String> {
       let victim = try Victim.run(
-        scenario, milliseconds: 500, build: build,
+        scenario, milliseconds: TestMachine.stall(500), build: build,
         environment: ["STALLMONITOR_THRESHOLD": "100ms", "VICTIM_LOCK": lock], through: wrapper)
       return Set(victim.reports.compactMap { $0["stall", "fingerprint"] as? String })
     }
