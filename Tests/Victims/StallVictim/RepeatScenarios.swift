@@ -91,6 +91,6 @@ func mixFor(_ milliseconds: Double) -> UInt64 {
 @inline(never)
 func handleRequest() -> Double {
   let first = computeFor(400)
-  let count = countFor(1200)
+  let count = countFor(2600)
   return first + Double(count) + computeFor(100)
 }
