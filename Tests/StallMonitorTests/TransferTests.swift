@@ -57,7 +57,7 @@ extension CapturesInThisProcess {
       }
       mover.join()
       #expect(mover.missing.load(ordering: .acquiring) == 0, "bytes are missing, or the call has failed")
-      #expect(looks > 1)
+      #expect(looks > (TestMachine.isEmulated ? 1 : 3))
     }
 
     @Test("without perf events, a thread in a long call has no stack, and the report has the reason")

@@ -34,8 +34,8 @@ static inline void clinux_loop_set_current_lock(uint32_t *lock) { clinux_loop_cu
 // Registers a lock of the whole process for good, a word that is 0 while it is free: a fork waits for it, too.
 void clinux_fork_register_lock(uint32_t *lock);
 
-// The calling thread works for the monitor from now on, between a call of `works` and one of `rests`. A fork waits until none works, for a
-// twentieth of a second at most: such a thread may hold a lock of Swift's runtime for a moment, which nobody in the child would ever give back.
+// The calling thread works for the monitor from now on, between a call of `works` and one of `rests`. A fork waits until none works, for
+// 50 ms at most: such a thread may hold a lock of Swift's runtime for a moment, which nobody in the child would ever give back.
 // One that works for long calls `passes` in between: it lets forks that wait pass. Other threads may call `rests`, `works` and `passes`; they do
 // nothing there.
 void clinux_fork_monitor_thread_begins(void);

@@ -77,10 +77,7 @@ final class FrameResolver {
   func resolve(_ backtrace: Backtrace) -> [StackFrame] {
     var stack: [StackFrame] = []
     stack.reserveCapacity(2 * backtrace.frames.count)
-    for frame in backtrace.frames {
-      clinux_fork_monitor_thread_passes()
-      stack += resolve(frame)
-    }
+    for frame in backtrace.frames { stack += resolve(frame) }
     return stack
   }
 
@@ -100,6 +97,7 @@ final class FrameResolver {
   }
 
   private func resolve(_ frame: Backtrace.Frame) -> [StackFrame] {
+    clinux_fork_monitor_thread_passes()
     let frames = resolvePlace(frame)
     guard frame.isAsync else { return frames }
     return frames.map { frame in
