@@ -225,7 +225,7 @@ struct TurnMonitorTests {
     #expect(isSampled(in: 1325...1375, decide(Reading(now: 1324, word: word, turnBegan: 1000))))
     #expect(decide(Reading(now: 1375, word: word, turnBegan: 1000)) == .due(sample: true, ongoing: false))
     monitor.didSample(at: 1380)
-    #expect(isSampled(in: 1530...1630, decide(Reading(now: 1380, word: word, turnBegan: 1000))))
+    #expect(isSampled(in: 1455...1505, decide(Reading(now: 1380, word: word, turnBegan: 1000))))
   }
 
   /// Whether the next sample is due then: intervals are irregular.
@@ -407,16 +407,33 @@ struct TurnMonitorTests {
 /// When samples and `stall.ongoing` are due.
 struct SampleScheduleTests {
   /// Each interval is up to a quarter shorter or longer.
+  ///
+  /// This stall is old when it is found.
   @Test func samplesGrowFurtherApartUpToASecond() {
-    var schedule = SampleSchedule(start: 0, now: 250_000_000, sampling: 100_000_000)
+    var schedule = SampleSchedule(start: 0, now: 4_000_000_000, sampling: 100_000_000)
     // The first was due when the stall was found; what comes next counts from it.
-    schedule.didSample(at: 250_000_000)
-    var last: UInt64 = 250_000_000
+    schedule.didSample(at: 4_000_000_000)
+    var last: UInt64 = 4_000_000_000
     for expected: UInt64 in [100, 200, 400, 800, 1000, 1000] {
       let interval = schedule.nextSample - last
       #expect((expected * 750_000...expected * 1_250_000).contains(interval), "\(expected): \(interval)")
       last = schedule.nextSample
       schedule.didSample(at: last)
+    }
+  }
+
+  /// The last sample may count for the time up to the next one.
+  @Test func noSampleCountsForAThirdOfAStall() {
+    for stall in 0..<200 {
+      let start = UInt64(stall) * 1_000_003
+      var schedule = SampleSchedule(start: start, now: start + 250_000_000, sampling: 100_000_000)
+      var last = start + 250_000_000
+      schedule.didSample(at: last)
+      while last - start < 10_000_000_000 {
+        #expect(schedule.nextSample - last <= (schedule.nextSample - start) / 3)
+        last = schedule.nextSample
+        schedule.didSample(at: last)
+      }
     }
   }
 

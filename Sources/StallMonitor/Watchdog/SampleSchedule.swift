@@ -1,7 +1,8 @@
 /// When the samples and the `stall.ongoing` reports of one stall are due.
 ///
-/// The time between two samples doubles up to a second, and grows further after the 40th; each is up to a quarter shorter or longer, so that
-/// samples of periodic work meet all of it. `stall.ongoing` is due 1, 2, 4 … s after the beginning, and then every minute. Times are
+/// The time between two samples doubles up to a quarter of the stall's age, so that no sample counts for much more than a quarter of the
+/// stall. It stays below a second for the first 40 samples, and below a minute then. Each interval is up to a quarter shorter or longer, so
+/// that samples of periodic work meet all of it. `stall.ongoing` is due 1, 2, 4 … s after the beginning, and then every minute. Times are
 /// nanoseconds of the monotonic clock.
 struct SampleSchedule: Equatable {
   /// The longest time between two of the first samples, and how many the first ones are.
@@ -14,8 +15,9 @@ struct SampleSchedule: Equatable {
   /// When the next `stall.ongoing` is due.
   private(set) var nextOngoing: UInt64
 
+  private let start: UInt64
+  private let shortestInterval: UInt64
   private var sampleInterval: UInt64
-  private let steadyInterval: UInt64
   private var ongoingInterval: UInt64 = 1_000_000_000
   private var samples = 0
   private var times: IrregularTimes
@@ -27,8 +29,9 @@ struct SampleSchedule: Equatable {
   ///   - now: When it was found to be late, and sampled first.
   ///   - sampling: How long after the first sample the second one comes.
   init(start: UInt64, now: UInt64, sampling: UInt64 = 100_000_000) {
+    self.start = start
+    shortestInterval = sampling
     sampleInterval = sampling
-    steadyInterval = max(sampling, Self.steadySampleInterval)
     times = IrregularTimes(seed: now)
     nextSample = now
     nextOngoing = max(start + ongoingInterval, now + 1)
@@ -47,7 +50,8 @@ struct SampleSchedule: Equatable {
     nextSample = time + irregular(sampleInterval)
     // The interval after the next sample.
     let isSteady = samples + 1 < Self.steadySamples
-    sampleInterval = min(2 * sampleInterval, isSteady ? steadyInterval : Self.longestInterval)
+    let longest = min((nextSample - start) / 4, isSteady ? Self.steadySampleInterval : Self.longestInterval)
+    sampleInterval = max(shortestInterval, min(2 * sampleInterval, longest))
   }
 
   private mutating func irregular(_ interval: UInt64) -> UInt64 {

@@ -91,7 +91,6 @@ func mixFor(_ milliseconds: Double) -> UInt64 {
 @inline(never)
 func handleRequest() -> Double {
   let first = computeFor(400)
-  // So long that a sample in what follows cannot outweigh it.
-  let count = countFor(2600)
+  let count = countFor(1200)
   return first + Double(count) + computeFor(100)
 }
