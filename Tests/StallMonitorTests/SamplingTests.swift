@@ -10,20 +10,22 @@ extension WatchedHosts {
       "a shorter sampling interval gives more samples, a longer one fewer",
       .repeatedAfterStandstills(because: "the number of samples follows from the stall's length"))
     func samples() throws {
-      func samples(_ sampling: String?) throws -> Int {
-        var environment = ["STALLMONITOR_THRESHOLD": "50ms"]
-        environment["STALLMONITOR_SAMPLING"] = sampling
-        // A computation has further samples at its beginning. On an emulated processor a sample takes longer than the first
-        // intervals.
-        let milliseconds = TestMachine.isEmulated ? 16_000 : 900
-        let victim = try Victim.run("sleep", milliseconds: milliseconds, environment: environment)
+      // On an emulated processor a sample takes longer than the first of the usual intervals.
+      let scale = TestMachine.isEmulated ? 16 : 1
+      // A computation has further samples at its beginning.
+      func samples(every milliseconds: Int) throws -> Int {
+        let victim = try Victim.run(
+          "sleep", milliseconds: scale * 900,
+          environment: ["STALLMONITOR_THRESHOLD": "50ms", "STALLMONITOR_SAMPLING": "\(milliseconds)ms"])
         return try #require(victim.reports.last?["stall", "samples"] as? Int)
       }
-      let (often, usual, seldom) = (try samples("10ms"), try samples(nil), try samples("10s"))
-      // 10, 20, 40 … 640 ms; 100, 200, 400 ms; only the first one. A busy machine skips some.
+      let often = try samples(every: 10 * scale)
+      let usual = try samples(every: 100 * scale)
+      let seldom = try samples(every: 10_000)
+      // Some 14, some 8, and the first one. A busy machine skips some.
       #expect(often > usual)
       #expect(usual > seldom)
-      // A stall of 16 s has some more, for its ongoing reports.
+      // A longer stall has some more, for its ongoing reports.
       #expect(TestMachine.isEmulated || seldom <= 2)
     }
 
