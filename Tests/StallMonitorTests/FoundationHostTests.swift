@@ -20,7 +20,7 @@ extension WatchedHosts {
       #expect(ended["loop", "kind"] as? String == "foundation")
       #expect(ended["loop", "name"] as? String == "main")
       let host = ended.stack.compactMap { $0["symbol"] as? String }
-      #expect(host.contains { $0.contains("blockFoundationLoop") })
+      #expect(host.contains { $0.contains("blockFoundationLoop") }, "\(ended)")
       #expect(ended.culprit.contains("blockFoundationLoop") || ended.culprit.contains("compute"))
       #expect(ended.duration > 450 && ended.duration < 1500)
       // The first callout of a run loop that the monitor finds in it.
