@@ -437,6 +437,13 @@ struct SampleScheduleTests {
     }
   }
 
+  /// A loop that was suspended and resumed meanwhile.
+  @Test func stallMayBeginAfterItWasFound() {
+    var schedule = SampleSchedule(start: 5_000_000_000, now: 4_000_000_000, sampling: 10_000_000)
+    schedule.didSample(at: schedule.nextSample)
+    #expect(schedule.nextSample < 4_100_000_000)
+  }
+
   /// Work with a period of 50 ms that computes for 30 of them: regular samples would always meet the same part.
   @Test func samplesMeetAllOfPeriodicWork() {
     var computing = 0

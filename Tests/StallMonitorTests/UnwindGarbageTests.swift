@@ -34,7 +34,7 @@ extension CapturesInThisProcess {
       }
     }
 
-    /// Starts a thread that calls a library's function again and again; returns the thread and the function.
+    /// Starts a thread that calls a library's function in an endless loop; returns the thread and the function.
     private func repeating(
       _ function: String, of library: String
     ) throws -> (thread: OpaquePointer?, symbol: UnsafeMutableRawPointer) {

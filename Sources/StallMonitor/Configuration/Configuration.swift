@@ -64,9 +64,9 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// The time from the first sample of a stall to the second.
   ///
   /// The interval doubles with each sample, up to a quarter of the stall's age and a second (or to
-  /// this, if it is longer), and up to a minute after 40 samples. A shorter time shows better where a short stall spends its time;
-  /// each sample of a running thread costs it some 10 us. The first sample of a stall on CPU is
-  /// followed by up to four more at once, unless this is above a second.
+  /// this, if it is longer), and up to a minute after 40 samples. A shorter time shows better where a
+  /// short stall spends its time; each sample of a running thread costs it some 10 us. The first
+  /// sample of a stall on CPU is followed by up to four more at once, unless this is above a second.
   /// `STALLMONITOR_RESAMPLE_INTERVAL`: a number and a unit, from 10 ms to 1 min; the default
   /// is 100 ms.
   public var resampleInterval: Duration = .milliseconds(100)

@@ -1,7 +1,7 @@
 /// When the samples and the `stall.ongoing` reports of one stall are due.
 ///
 /// The time between two samples doubles up to a quarter of the stall's age, so that no sample counts for much more than a quarter of the
-/// stall. It stays below a second for the first 40 samples, and below a minute then. Each interval is up to a quarter shorter or longer, so
+/// stall. It is at most a second for the first 40 samples, and at most a minute then. Each interval is up to a quarter shorter or longer, so
 /// that samples of periodic work meet all of it. `stall.ongoing` is due 1, 2, 4 … s after the beginning, and then every minute. Times are
 /// nanoseconds of the monotonic clock.
 struct SampleSchedule: Equatable {
@@ -50,7 +50,9 @@ struct SampleSchedule: Equatable {
     nextSample = time + irregular(sampleInterval)
     // The interval after the next sample.
     let isSteady = samples + 1 < Self.steadySamples
-    let longest = min((nextSample - start) / 4, isSteady ? Self.steadySampleInterval : Self.longestInterval)
+    // A loop may have been resumed since the stall was found.
+    let age = nextSample - min(start, nextSample)
+    let longest = min(age / 4, isSteady ? Self.steadySampleInterval : Self.longestInterval)
     sampleInterval = max(shortestInterval, min(2 * sampleInterval, longest))
   }
 
