@@ -23,9 +23,10 @@ extension WatchedHosts {
       #expect(host.contains { $0.contains("blockFoundationLoop") }, "\(ended)")
       #expect(ended.culprit.contains("blockFoundationLoop") || ended.culprit.contains("compute"))
       #expect(ended.duration > 450 && ended.duration < 1500)
-      // The first callout of a run loop that the monitor finds in it.
+      // The monitor may find a run loop only in its first callout. On a busy machine it may find it before that.
       let isFromItsBeginning = (ended["message"] as? String)?.contains("for at least") == false
-      #expect(isFromItsBeginning == (scenario != "at-once"))
+      #expect(isFromItsBeginning || scenario == "at-once")
+      #expect(!isFromItsBeginning || ended.duration >= 499)
     }
 
     @Test func sleepIsReportedAsSleep() throws {

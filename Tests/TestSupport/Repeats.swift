@@ -20,7 +20,7 @@ public struct RepeatedAfterStandstills: SuiteTrait, TestTrait, TestScoping {
       let watch = StandstillWatch()
       defer { watch.end() }
       try await withKnownIssue("repeated: the machine stood still, and \(reason)", isIntermittent: true) {
-        try await function()
+        try await StandstillWatch.$current.withValue(watch) { try await function() }
       } matching: { _ in
         !Task.isCancelled && watch.forgives()
       }
@@ -31,7 +31,7 @@ public struct RepeatedAfterStandstills: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension Trait where Self == RepeatedAfterStandstills {
-  /// Runs a test again, up to four times, that fails while a processor of the machine did not serve a thread for 30 ms.
+  /// Runs a test again, up to four times, that fails while a processor of the machine did not serve a thread, or the victim's, for 30 ms.
   ///
   /// The issues of before are shown as known ones, and CI counts them. A test that fails without that has failed. A test's time limit spans
   /// all its attempts. `reason` says which real duration is judged.

@@ -1,14 +1,20 @@
-import Glibc
+import Foundation
 import Synchronization
 
 /// Notices that a processor of this machine did not serve a thread that was ready to run.
 ///
 /// A thread on each processor sleeps for 5 ms repeatedly. If one wakes much later, its processor
-/// was away, as a virtual one may be, or had too much to do.
+/// was away, as a virtual one may be, or had too much to do. The kernel prefers threads that sleep
+/// to those that compute, so it is asked about the threads of victims themselves.
 final class StandstillWatch: Sendable {
   /// What the tests' margins are made for, in nanoseconds.
   private static let tolerance: Int64 = 30_000_000
   fileprivate static let period = 5_000_000
+  /// How often the threads of a process are looked at, in microseconds.
+  private static let processPeriod: UInt32 = 50_000
+
+  /// That of the running attempt of a test, if the test may be repeated.
+  @TaskLocal static var current: StandstillWatch?
 
   private let state = State()
   private let forgiven = Atomic<Bool>(false)
@@ -44,6 +50,30 @@ final class StandstillWatch: Sendable {
     guard state.longest.load(ordering: .relaxed) >= Self.tolerance else { return false }
     forgiven.store(true, ordering: .relaxed)
     return true
+  }
+
+  /// Watches the threads of a process until it has ended.
+  func watch(process: pid_t) {
+    let state = state
+    Thread.detachNewThread {
+      var before: [String: Int64] = [:]
+      while !state.isOver.load(ordering: .relaxed) {
+        let delays = Self.runDelays(of: process)
+        guard !delays.isEmpty else { return }
+        for (thread, delay) in delays { state.longest.max(delay - before[thread, default: 0], ordering: .relaxed) }
+        before = delays
+        usleep(Self.processPeriod)
+      }
+    }
+  }
+
+  /// How long each thread of a process has been ready to run without a processor, in nanoseconds (`proc_pid_schedstat(5)`).
+  private static func runDelays(of process: pid_t) -> [String: Int64] {
+    let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")) ?? []
+    return threads.reduce(into: [:]) { delays, thread in
+      let text = try? String(contentsOfFile: "/proc/\(process)/task/\(thread)/schedstat", encoding: .utf8)
+      delays[thread] = text.flatMap { Int64($0.split(separator: " ").dropFirst().first ?? "") }
+    }
   }
 
   private final class State: Sendable {

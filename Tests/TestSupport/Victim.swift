@@ -67,6 +67,7 @@ public struct Victim {
     process.standardOutput = output
     process.standardError = talk
     try process.run()
+    StandstillWatch.current?.watch(process: process.processIdentifier)
     var said = Data()
     while !words.isEmpty, !String(decoding: said, as: UTF8.self).contains(words) {
       let more = talk.fileHandleForReading.availableData
