@@ -87,12 +87,28 @@ for level in 0 2; do
   timeout 120 /opt/stalld/stacks-$level
   echo "stacks -O$level: $?"
   timeout 150 /opt/stalld/service-$level $level >/opt/stalld/reports-$level
+  echo "service -O$level: $?"
 done
 # Without perf events, running threads are sampled by the timer.
 for stall in computing leaf sorting; do
   timeout 60 setpriv --bounding-set=-all --inh-caps=-all --reuid=1000 --clear-groups /opt/stalld/service-2 1 $stall >/opt/stalld/reports-timer-$stall
+  echo "service -O2 by the timer, $stall: $?"
 done
 END
+}
+
+# Prints the end of the part of a job that runs programs.
+end_of_programs() { echo 'echo "all programs have ended"'; }
+
+# Judges what the programs of a job have done.
+#
+#   judge_programs LEG ROOT
+judge_programs() {
+  local leg=$1 root=$2 failed=0
+  ! grep --quiet --extended-regexp '^(stacks|service|tasks) .*: [^0]' "$root/opt/stalld/log" || failed=1
+  grep --quiet '^all programs have ended$' "$root/opt/stalld/log" || { echo "$leg: not all programs were run to their end" && failed=1; }
+  Tests/Platforms/judge "$root"/opt/stalld/reports-* || failed=1
+  return $failed
 }
 
 # Adds to `shares` what QEMU needs so that a folder can be mounted in the machine, by this tag.

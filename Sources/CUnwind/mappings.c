@@ -1,4 +1,4 @@
-// Which module holds an address: by glibc's `_dl_find_object` (since 2.36), or else by a copy of the loader's list.
+// Which module holds an address: by glibc's `_dl_find_object` (that of 2.36 and later), or else by a copy of the loader's list.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>

@@ -83,10 +83,19 @@ static bool moves_stack(uint32_t code, uint32_t written) {
          ((code & 0x1f800000u) == 0x12000000u && (code >> 29 & 3) != 3);
 }
 
-// What is known of the registers, a bit each, and which of that depends on where the stack pointer is.
+// Whether an instruction may write to memory.
+static bool stores(uint32_t code) {
+  const bool is_vector = (code >> 26 & 1) != 0;
+  if ((code & 0x0a000000u) != 0x08000000u || (code & 0x3b000000u) == 0x18000000u) return false;
+  if ((code & 0x3a000000u) == 0x28000000u) return (code >> 22 & 1) == 0;
+  if ((code & 0x3a000000u) != 0x38000000u || (code & 0x01200c00u) == 0x00200000u) return true;  // exclusive or atomic
+  return (code >> 22 & (is_vector ? 1 : 3)) == 0;
+}
+
+// What is known of the registers, a bit each; which of that depends on where the stack pointer is, and which was loaded.
 struct registers {
   uint64_t value[32];
-  uint32_t known, relative;
+  uint32_t known, relative, loaded;
 };
 
 // Where `code` loads a register from, if the base is known; 0 if it is no such load.
@@ -106,40 +115,45 @@ static void run(cunwind_unwinder *u, uint32_t code, uint64_t at, struct register
   const uint64_t place = load_address(code, r), immediate = (uint64_t)(code >> 10 & 0xfff) << ((code >> 22 & 1) != 0 ? 12 : 0);
   const uint32_t written = written_by(code);
   unsigned moved;
-  bool is_wide = code >> 31 != 0, is_known = false, is_relative = false;
+  bool is_wide = code >> 31 != 0, is_known = false;
+  // Of which registers' kinds the result is.
+  uint32_t source = 0;
   uint64_t result = 0;
   if ((code & 0x1f800000u) == 0x12800000u) {  // movn, movz, movk
     uint64_t bits = (uint64_t)(code >> 5 & 0xffff) << (code >> 21 & 3) * 16;
     unsigned kind = code >> 29 & 3;
     uint64_t hole = 0xffffull << (code >> 21 & 3) * 16;
     is_known = kind != 3 || (r->known >> to & 1) != 0;
-    is_relative = kind == 3 && (r->relative >> to & 1) != 0;
+    if (kind == 3) source = 1u << to;
     result = kind == 0 ? ~bits : kind == 2 ? bits : (r->value[to] & ~hole) | bits;
     if (!is_wide) result &= 0xffffffffu;
   } else if (is_move(code, &moved)) {
     is_known = moved == REGISTER_31 || (r->known >> moved & 1) != 0;
-    is_relative = moved != REGISTER_31 && (r->relative >> moved & 1) != 0;
+    if (moved != REGISTER_31) source = 1u << moved;
     result = moved == REGISTER_31 ? 0 : r->value[moved];
     if (!is_wide) result &= 0xffffffffu;
   } else if ((code & 0xbf800000u) == 0x91000000u) {  // add, sub of an immediate
     is_known = (r->known >> from & 1) != 0;
-    is_relative = (r->relative >> from & 1) != 0;
+    source = 1u << from;
     result = (code >> 30 & 1) == 0 ? r->value[from] + immediate : r->value[from] - immediate;
   } else if ((code & 0x9f000000u) == 0x90000000u) {  // adrp
     is_known = true;
     result = (at & ~0xfffull) + (uint64_t)((cunwind_signed_bits(code, 5, 19) * 4 + (code >> 29 & 3)) * 4096);
   } else if (place != 0) {
     is_known = cunwind_in_copy(u->snapshot, place, 8) && cunwind_read_word(u, place, &result);
-    is_relative = true;
     if (code >> 30 == 2) result &= 0xffffffffu;
   }
+  const bool is_load = place != 0, is_relative = is_load || (r->relative & source) != 0, is_loaded = is_load || (r->loaded & source) != 0;
   r->known &= ~(written & ~(1u << REGISTER_31));
+  // The memory is that of now: what was loaded before it was written is not there any more.
+  if (stores(code)) r->known &= ~r->loaded;
   // The call needs the stack pointer where it is: with another one, places on the stack were others.
   if (moves_stack(code, written)) r->known &= ~(r->relative & ~(1u << REGISTER_31));
   if (to == REGISTER_31 || (written >> to & 1) == 0) return;
   r->value[to] = result;
   if (is_known) r->known |= 1u << to;
   r->relative = is_relative ? r->relative | 1u << to : r->relative & ~(1u << to);
+  r->loaded = is_loaded ? r->loaded | 1u << to : r->loaded & ~(1u << to);
 }
 
 // Where a branch leads that has its target in itself; 0 if `code` is no such branch.

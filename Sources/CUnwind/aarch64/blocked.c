@@ -148,24 +148,27 @@ struct search {
   // The function that has the place, 0 if none was found, and whether another function has one as well.
   uint64_t caller;
   bool is_ambiguous;
-  // Whether another place fits as well, or the place does not follow from the code alone.
+  // Whether the place follows from the code alone. One that does not is no evidence against it.
+  bool is_certain;
+  // Whether another place fits as well, or the place is not certain.
   bool is_approximate;
 };
 
-// Looks for the call in the caller that begins at `start`, whose return address lies at `slot`.
+// Notes the call in the function that begins at `start`, if that is the caller, and its return address lies at `slot`.
 static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot, uint64_t return_address,
                       uint64_t start, uint64_t end) {
   struct place place = {.sp = search->sp, .frame_pointer = slot - 8}, next;
   bool follows_from_code = place_of_record(u, start, end, search->sp, &place.frame_pointer);
   // The record's second word is the return address.
   if (follows_from_code && place.frame_pointer + 8 != slot) {
-    if (place.frame_pointer + 8 > slot || !has_area(u, start, end)) return false;
+    if (search->is_certain || place.frame_pointer + 8 > slot || !has_area(u, start, end)) return false;
     place.frame_pointer = slot - 8;
     follows_from_code = false;
   }
   bool has_record = follows_from_code || cunwind_decode_prologue(u, start, end, true).sets_frame_pointer;
   if (!has_record) place.frame_pointer = CUNWIND_NO_FRAME_POINTER;
   unsigned found = 0;
+  struct place first = place;
   for (uint64_t at = start; at < end && found < 2; at += 4) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at, &code)) break;
@@ -178,10 +181,20 @@ static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot,
     if (!step_from(u, place, 0, &next) || next.ip != return_address || next.sp < slot + 8) continue;
     // A function without a frame record may leave its caller's frame pointer in the register.
     if (next.frame_pointer != CUNWIND_NO_FRAME_POINTER && !is_consistent(u, &next)) continue;
-    if (found++ == 0) search->place = place;
+    if (found++ == 0) first = place;
   }
-  search->is_approximate = found > 1 || (has_record && !follows_from_code);
-  return found > 0;
+  if (found == 0) return false;
+  const bool is_certain = !has_record || follows_from_code;
+  if (search->caller != 0 && (search->is_certain || !is_certain)) {
+    // What an earlier call has left on the stack can fit, too.
+    search->is_ambiguous = search->is_certain && is_certain && search->caller != start;
+    return true;
+  }
+  search->is_approximate = found > 1 || !is_certain || search->caller != 0;
+  search->caller = start;
+  search->place = first;
+  search->is_certain = is_certain;
+  return true;
 }
 
 // Takes the place of `call` if it could be the call that has led to the blocked function, in a function that was called
@@ -235,16 +248,22 @@ static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
   for (uint64_t i = 0; i < SCAN_LIMIT; i++) {
     uint64_t slot = search.sp + 8 * i, word, target, start;
     if (!cunwind_in_copy(u->snapshot, slot, 8) || !cunwind_read_word(u, slot, &word)) break;
-    if (cunwind_now_ns() > deadline) return;
+    if (cunwind_now_ns() > deadline) {
+      if (search.caller == 0) return;
+      search.is_approximate = true;
+      break;
+    }
     word = cunwind_code_address(word);
     if (cunwind_match_call(u, word, &target) != FOLLOWS_A_CALL || target == 0) continue;
     target = cunwind_resolve_target(u, target);
     // The frame is that of the function that was called, or of one that this has jumped to.
     for (unsigned passed = 0; passed <= PASSING_MAX && target != 0; passed++, target = passes_on(u, target)) {
       if (!find_function(u, target, &start, &end) || start != target) break;
-      if (find_call(u, &search, slot, word, start, end)) return walk_from(u, w, &search);
+      if (find_call(u, &search, slot, word, start, end)) break;
     }
+    if (search.is_ambiguous) return;
   }
+  if (search.caller != 0) return walk_from(u, w, &search);
   // Its caller was called through a pointer, and no call names it. It is probably the only one of all that call the function
   // for which the stack is as its table says, if that leads to the outermost frame: others may call it through a pointer.
   search.is_approximate = true;
@@ -279,14 +298,16 @@ static void walk_with_record(cunwind_unwinder *u, struct cunwind_walk *w) {
   if (!find_function(u, lookup, &start, &end)) return;
   struct cunwind_prologue prologue = cunwind_decode_prologue(u, start, lookup, true);
   bool has_place = prologue.sets_frame_pointer && !prologue.is_irregular;
+  // With an array of variable length the record lies anywhere above that.
+  bool is_certain = has_place && !has_area(u, start, lookup);
   uint64_t begins = w->sp + (has_place ? (uint64_t)(prologue.depth - prologue.record_depth) : 0), first = 0;
   memcpy(registers, u->registers, sizeof registers);
   unsigned tried = 0;
-  for (unsigned stage = 0; stage < 4 && tried < CANDIDATES; stage++) {
+  for (unsigned stage = 0; stage < 4; stage++) {
     // At its place; above it, by a call to this very function; by any call. In the end the first has to do.
-    for (uint64_t i = 0; i < (stage == 0 || stage == 3 ? 1 : SCAN_LIMIT) && tried < CANDIDATES; i++) {
+    for (uint64_t i = 0; i < (stage == 0 || stage == 3 ? 1 : SCAN_LIMIT) && (stage == 3 || tried < CANDIDATES); i++) {
       uint64_t candidate = stage == 3 ? first : begins + 8 * i;
-      if (candidate == 0 || (stage == 0 && !has_place) || !cunwind_in_copy(u->snapshot, candidate, 16)) break;
+      if (candidate == 0 || (stage == 0 && !is_certain) || !cunwind_in_copy(u->snapshot, candidate, 16)) break;
       enum cunwind_match match = match_record(u, candidate, start);
       if (match == NO_MATCH || (stage == 1 && match != CALLED_THIS_FUNCTION)) continue;
       if (stage == 2 && !links_upwards(u, candidate)) continue;
@@ -295,7 +316,7 @@ static void walk_with_record(cunwind_unwinder *u, struct cunwind_walk *w) {
       *w = stopped;
       memcpy(u->registers, registers, sizeof registers);
       u->known = known;
-      w->result.approximate |= candidate != begins || !has_place;
+      w->result.approximate |= candidate != begins || !is_certain;
       if (!cunwind_begin_at(u, w, lookup, w->sp)) return;
       u->registers[CUNWIND_FRAME_POINTER] = candidate;
       u->known |= 1ull << CUNWIND_FRAME_POINTER;

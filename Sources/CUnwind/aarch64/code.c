@@ -191,13 +191,16 @@ static bool is_padding(cunwind_unwinder *u, uint64_t end) {
          cunwind_is_indirect_call(code);
 }
 
+// paciasp, pacibsp, and bti for calls
+static bool is_landing(uint32_t code) { return (code & 0xffffffbfu) == 0xd503233fu || (code & 0xffffff7fu) == 0xd503245fu; }
+
 uint64_t cunwind_nearest_start(cunwind_unwinder *u, uint64_t lookup) {
   for (uint64_t at = lookup & ~3ull; lookup - at < GAP_LENGTH; at -= 4) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at - 4, &code) || cunwind_has_unwind_information(u, at - 4)) return at;
     if (cunwind_is_return(code) || code == 0 || (code == NOP && is_padding(u, at))) return at;
     if (never_goes_on(code) && cunwind_read_instruction(u, at, &code) &&
-        ((code & 0xff8003ffu) == 0xd10003ffu || (code & 0xffc07fffu) == 0xa9807bfdu))
+        (is_landing(code) || (code & 0xff8003ffu) == 0xd10003ffu || (code & 0xffc07fffu) == 0xa9807bfdu))
       return at;
   }
   return 0;

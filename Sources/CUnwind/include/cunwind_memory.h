@@ -43,7 +43,7 @@ bool cunwind_find_module(uint64_t address, cunwind_module *module);
 /// does not say. Without the loader's lock as well; it reads some twenty words.
 uint64_t cunwind_function_start(uint64_t address);
 
-/// Makes modules be found as on a C library without `_dl_find_object` (before glibc 2.36), by the loader's list. For tests.
+/// Makes modules be found as before glibc 2.36, by the loader's list. For tests.
 void cunwind_use_module_list(bool use);
 
 #endif
