@@ -448,6 +448,49 @@ static int check_ways(cunwind_unwinder *unwinder) {
   return wrong;
 }
 
+// -- What an earlier call has left on the stack
+
+__attribute__((noinline)) static void lock_at_once(void) {
+  flock(waiting_file, LOCK_EX);
+  flock(waiting_file, LOCK_UN);
+}
+__attribute__((noinline)) static void call_lock_at_once(void) {
+  lock_at_once();
+  __asm__ volatile("");
+}
+
+// Its frame is as large as those of both functions above, and the lower half is not written to: there lies the return address of
+// `lock_at_once`, which passed the same arguments.
+__attribute__((noinline)) static void block_above_rest(void) {
+  volatile char area[16];
+  __asm__ volatile("" : : "r"(area));
+  flock(waiting_file, LOCK_EX);
+  flock(waiting_file, LOCK_UN);
+}
+
+static void *run_above_rest(void *ignored) {
+  call_lock_at_once();
+  flock(holding_file, LOCK_EX);
+  atomic_store(&thread_id, (int)syscall(SYS_gettid));
+  block_above_rest();
+  return ignored;
+}
+
+static int check_rest(cunwind_unwinder *unwinder) {
+  static cunwind_frame frames[256];
+  cunwind_backtrace trace = {.end = CUNWIND_END_LOST};
+  pthread_t thread;
+  int captured = start_and_capture(unwinder, run_above_rest, NULL, &thread, frames, &trace);
+  flock(holding_file, LOCK_UN);
+  pthread_join(thread, NULL);
+  // A stack that says so may be short or inexact.
+  int is_right = captured == MOVED || trace.approximate || trace.end != CUNWIND_END_OUTERMOST ||
+                 (place_of(frames, trace, (const void *)block_above_rest) == 1 && place_of(frames, trace, (const void *)run_above_rest) == 2);
+  int wrong = is_wrong("the rest of an earlier call", is_right, trace);
+  printf("1 stack above the rest of an earlier call, %d of them wrong\n", wrong);
+  return wrong;
+}
+
 // -- Callers that use the frame pointer for something else
 
 #if defined(__x86_64__)
@@ -544,6 +587,7 @@ int main(void) {
   bad += check_ends();
   bad += check_patched();
   bad += check_ways(unwinder);
+  bad += check_rest(unwinder);
   bad += check_kept(unwinder);
   return bad != 0 || captures != 2 * (int)LEAVES * DEPTHS * ROUNDS;
 }
