@@ -105,7 +105,7 @@ end_of_programs() { echo 'echo "all programs have ended"'; }
 #   judge_programs LEG ROOT
 judge_programs() {
   local leg=$1 root=$2 failed=0
-  ! grep --quiet --extended-regexp '^(stacks|service|tasks) .*: [^0]' "$root/opt/stalld/log" || failed=1
+  ! grep --quiet --extended-regexp '^ *(stacks|service|tasks) .*: [^0]' "$root/opt/stalld/log" || failed=1
   grep --quiet '^all programs have ended$' "$root/opt/stalld/log" || { echo "$leg: not all programs were run to their end" && failed=1; }
   Tests/Platforms/judge "$root"/opt/stalld/reports-* || failed=1
   return $failed
