@@ -54,6 +54,7 @@ public struct Program {
     process.standardOutput = output
     if let errors { process.standardError = errors }
     try process.run()
+    StandstillWatch.current?.watch(process: process.processIdentifier)
     return process
   }
 

@@ -52,7 +52,7 @@ final class StandstillWatch: Sendable {
     return true
   }
 
-  /// Watches the threads of a process until it has ended.
+  /// Watches the threads of a process and of its children until it has ended.
   func watch(process: pid_t) {
     let state = state
     Thread.detachNewThread {
@@ -67,12 +67,16 @@ final class StandstillWatch: Sendable {
     }
   }
 
-  /// How long each thread of a process has been ready to run without a processor, in nanoseconds (`proc_pid_schedstat(5)`).
+  /// How long each of these threads has been ready to run without a processor, in nanoseconds (`proc_pid_schedstat(5)`).
   private static func runDelays(of process: pid_t) -> [String: Int64] {
     let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")) ?? []
     return threads.reduce(into: [:]) { delays, thread in
-      let text = try? String(contentsOfFile: "/proc/\(process)/task/\(thread)/schedstat", encoding: .utf8)
-      delays[thread] = text.flatMap { Int64($0.split(separator: " ").dropFirst().first ?? "") }
+      func words(_ file: String) -> [Substring] {
+        let text = try? String(contentsOfFile: "/proc/\(process)/task/\(thread)/\(file)", encoding: .utf8)
+        return text?.split(separator: " ") ?? []
+      }
+      delays[thread] = words("schedstat").dropFirst().first.flatMap { Int64($0) }
+      for child in words("children").compactMap({ pid_t($0) }) { delays.merge(runDelays(of: child)) { $1 } }
     }
   }
 
