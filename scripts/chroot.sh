@@ -64,8 +64,9 @@ in_chroot() {
     exit $?' _ "$@"
 }
 
-# Prints what failed in a log of tests, and how many ran.
+# Prints what failed in a log of tests, and how many ran. The number that a run of tests passes has those that are skipped, too.
 show_tests() {
+  echo "skipped tests: $(grep --text --count '^➜ Test ' "$1" || true), repetitions: $(grep --text --count ' recorded a known issue' "$1" || true)"
   grep --text --extended-regexp '✘ Test .*recorded an issue|^↳ [^/]|(✔|✘|━) Test run with' "$1" | grep --text --invert-match 'Platform:\|Version:' |
     cut --characters=1-300 | tail --lines=30
 }

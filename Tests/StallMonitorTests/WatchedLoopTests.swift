@@ -235,6 +235,16 @@ struct WatchedLoopTests {
     #expect(Verdict.ready(usage) == .unknown)
   }
 
+  @Test("a wait outside a call is for the disk if the kernel has counted a page that was read from it")
+  func waitOutsideACall() {
+    let waiting = ThreadProbe.Activity.blocked(
+      ThreadProbe.BlockedCall(number: -1, stackPointer: 0x7f00, programCounter: 0x1000))
+    var usage = usage(400, cpu: 1)
+    #expect(Verdict.cause(of: waiting, usage: usage) == .unknown)
+    usage.majorFaults = 1
+    #expect(Verdict.cause(of: waiting, usage: usage) == .fault)
+  }
+
   /// A sample of a thread that runs, or is blocked.
   private func sample(_ symbol: String, _ cause: Cause, waitsFor holder: Int32? = nil) -> Episode.Sample {
     var sample = Episode.Sample.stub(cause: cause, symbol: symbol)
