@@ -6,7 +6,8 @@ extension WatchedHosts {
   /// A service in C in a container: with what `Documentation/Containers.md` says that an image needs, and with less.
   @Suite(
     .serialized, .takingTurns, .enabled(if: getuid() == 0, "chroot(2) needs root"),
-    .disabled(if: TestMachine.isEmulated, "the library needs Swift's there: Debian has no static ones for aarch64"))
+    .enabled(
+      if: ProcessInfo.isRuntimeInLibrary, "the library needs Swift's there: Debian has no static ones for aarch64"))
   struct ContainerTests {
     /// What an image may lack.
     enum Part: CaseIterable {

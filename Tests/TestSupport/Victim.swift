@@ -93,6 +93,15 @@ extension ProcessInfo {
   /// `scripts/test-aarch64` sets the variable.
   public static let isProcessorEmulated = processInfo.environment["TEST_MACHINE"] == "emulated"
 
+  /// Whether the library for services in C has Swift's runtime in it: in the emulated aarch64 machine it uses Debian's.
+  public static var isRuntimeInLibrary: Bool {
+    #if arch(arm64)
+    !isProcessorEmulated
+    #else
+    true
+    #endif
+  }
+
   /// Compares the kernel's version.
   public static func isKernelAtLeast(_ major: Int, _ minor: Int) -> Bool {
     let release = (try? String(contentsOfFile: "/proc/sys/kernel/osrelease", encoding: .utf8)) ?? ""
