@@ -148,7 +148,7 @@ struct search {
   // The function that has the place, 0 if none was found, and whether another function has one as well.
   uint64_t caller;
   bool is_ambiguous;
-  // Whether the place follows from the code alone. One that does not is no evidence against it.
+  // Whether the place follows from the code alone. Only another such place makes the caller ambiguous.
   bool is_certain;
   // Whether another place fits as well, or the place is not certain.
   bool is_approximate;
