@@ -2,6 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import stalld
+
 /// The real agent, and hosts that speak its protocol.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct AgentIngestTests {
@@ -175,6 +177,126 @@ struct AgentIngestTests {
       ])
     service.waitUntilExit()
     #expect(service.terminationStatus == 0, "\(agent.said)")
+  }
+
+  @Test(
+    "clients that take all descriptors: the others are refused with a reason, counted and reported, and the agent's own work continues"
+  )
+  func noDescriptors() throws {
+    let agent = try RunningAgent(
+      """
+      outputs: [{ type: file, path: PLACE/logs/stalls.jsonl, max_size: 64KiB }]
+      metrics: { listen: "unix:PLACE/m", textfile: PLACE/stalld.prom, textfile_interval: 1s }
+      """, wrapper: ["/usr/bin/prlimit", "--nofile=96:96"])
+    #expect(agent.said.contains("(RLIMIT_NOFILE) is 96: some clients are refused when there are more than "))
+    #expect(try agent.status().problems == [])
+    try agent.expect("the agent's own connection") { try agent.status().connections == 1 }
+    func http(_ path: String) throws -> String {
+      let socket = try ClientSocket(path: agent.scratch.url.appending(path: "m").path)
+      socket.send("GET \(path) HTTP/1.0\r\n\r\n")
+      return socket.readToEnd()
+    }
+    let clients = try (0..<120).map { _ in try AgentClient(agent.socketPath) }
+    for (id, client) in clients.enumerated() { client.send(AgentClient.report(id: id + 1)) }
+    var served: [AgentClient] = []
+    for client in clients {
+      if let answer = client.next(), answer.hasPrefix("{\"acknowledged\":") {
+        served.append(client)
+      } else {
+        #expect(client.next() == nil)
+      }
+    }
+    // Each of the others was answered, and the agent has counted what it answered.
+    let refused = clients.count - served.count
+    #expect(served.count > 5 && refused > 5)
+    let count = "\nstalld_connections_refused_total{reason=\"no_descriptors\"} "
+    #expect(try http("/metrics").contains("\(count)\(refused)\n"))
+    let latest = try AgentClient(agent.socketPath)
+    #expect(latest.next() == #"{"error":"refused: the agent has no descriptors left for another connection"}"#)
+    #expect(try agent.lines().count == served.count)
+    // One message a minute.
+    let messages = agent.said.components(separatedBy: "refused a connection of process \(getpid()) of user").count - 1
+    #expect((1...3).contains(messages))
+    let problem = try agent.status().problems.joined()
+    #expect(problem.hasPrefix("services cannot connect: no descriptors are left for clients (RLIMIT_NOFILE is 96)"))
+    let health = try http("/healthz")
+    #expect(health.contains(" 503 ") && health.contains(problem))
+
+    // Rotation and compression, detail files, the textfile, a reload, and another process that looks up names.
+    let client = served[0]
+    for id in 1001...1200 { client.send(AgentClient.report(id: id)) }
+    client.send("{\"detail\":{\"id\":\"\(String(repeating: "a", count: 32))\",\"samples\":[]}}")
+    #expect(client.isAcknowledged(202))
+    func hasFile(in directory: String, _ isIt: (String) -> Bool) -> Bool {
+      let names = try? FileManager.default.contentsOfDirectory(atPath: agent.scratch.path + directory)
+      return names?.contains(where: isIt) == true
+    }
+    agent.expect("a compressed file") { hasFile(in: "/logs") { $0.hasSuffix(".gz") } }
+    agent.expect("a detail file") { hasFile(in: "/details") { $0.hasPrefix("aaaa") } }
+    agent.expect("the number in the textfile") {
+      (try? String(contentsOfFile: agent.scratch.path + "/stalld.prom", encoding: .utf8))?
+        .contains("\(count)\(refused + 1)\n") == true
+    }
+    agent.signal(SIGHUP)
+    agent.expect("a reload") { agent.said.contains("stalld: reloaded") }
+    func workers() throws -> [Int32] {
+      let children = try Program.run("/usr/bin/pgrep", ["-P", "\(agent.process.processIdentifier)"]).output
+      return children.split(separator: "\n").compactMap { Int32($0) }
+    }
+    let workersBefore = try workers()
+    for worker in workersBefore { kill(worker, SIGKILL) }
+    client.send(AgentClient.report(id: 2000, filler: 1))
+    #expect(client.isAcknowledged(203))
+    try agent.expect("another name worker") { try !Set(workers()).subtracting(workersBefore).isEmpty }
+
+    // There is space again when clients have gone.
+    served.dropFirst().forEach { $0.end() }
+    try agent.expect("a healthy agent") { try agent.status().problems.isEmpty }
+    #expect(try http("/healthz").hasSuffix("\r\n\r\nok\n"))
+    let last = try AgentClient(agent.socketPath)
+    last.send(AgentClient.report(id: 3000))
+    #expect(last.isAcknowledged(1))
+    #expect(agent.stop() == 0)
+  }
+
+  @Test(
+    "a user with all descriptors loses a connection to another user",
+    .enabled(if: geteuid() == 0, "needs root to change the user"))
+  func descriptorsOfTwoUsers() throws {
+    let agent = try RunningAgent(wrapper: ["/usr/bin/prlimit", "--nofile=96:96"])
+    chmod(agent.scratch.url.path, 0o777)
+    chmod(agent.socketPath, 0o777)
+    let clients = try (0..<120).map { _ in try AgentClient(agent.socketPath) }
+    try agent.catchUp()
+    let other = try Program.start(
+      "/usr/bin/python3",
+      [
+        "-c",
+        """
+        import os, socket, sys
+        os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+        for line in sys.argv[2:]:
+          s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+          s.sendall(line.encode() + b"\\n")
+          if b"acknowledged" not in s.recv(4096): os._exit(1)
+        os._exit(0)
+        """, agent.socketPath, AgentClient.report(id: 1), AgentClient.report(id: 2),
+      ])
+    other.waitUntilExit()
+    #expect(other.terminationStatus == 0, "\(agent.said)")
+    let answers = clients.compactMap { $0.next(within: 0) }
+    #expect(
+      answers.contains(
+        #"{"error":"closed: all descriptors are in use (LimitNOFILE=), and another user has fewer connections"}"#))
+    #expect(answers.count < clients.count, "most stay connected")
+  }
+
+  @Test("with too few descriptors for a connection, the agent does not start, and says so")
+  func tooFewDescriptors() throws {
+    let failure = #expect(throws: RunningAgent.DidNotStart.self) {
+      try RunningAgent(wrapper: ["/usr/bin/prlimit", "--nofile=40:40"])
+    }
+    #expect(failure?.said.contains("(RLIMIT_NOFILE) is 40, too few for the agent and one connection") == true)
   }
 
   @Test("a service receives its settings after hello and after each change; an invalid file changes nothing")

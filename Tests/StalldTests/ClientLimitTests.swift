@@ -1,3 +1,5 @@
+import CLinux
+import Glibc
 import LoopEngine
 import StallReport
 import Testing
@@ -83,6 +85,29 @@ struct ClientLimitTests {
     for number in 0..<1000 {
       #expect(pace.pause(afterRefusing: 8, at: time.advanced(by: .milliseconds(number))) == nil)
     }
+  }
+
+  @Test("the agent keeps a reserve of descriptors; the unit has enough for the default limits")
+  func descriptors() throws {
+    for (limit, reserve) in [(64, 16), (128, 32), (1024, 256), (UnitNeeds.descriptorLimit, 256)] {
+      let descriptors = DescriptorLimit(limit: limit)
+      #expect(descriptors.reserve == reserve)
+      #expect(descriptors.isReserved(Int32(limit - reserve)) && !descriptors.isReserved(Int32(limit - reserve - 1)))
+    }
+    let unit = DescriptorLimit(limit: UnitNeeds.descriptorLimit)
+    #expect(try unit.restriction(of: AgentSettings().limits.connections, open: 0) == nil)
+    // A high number moves to a lower one, and stays the same file.
+    let usual = DescriptorLimit.current
+    let low = eventfd(7, 0)
+    defer { close(low) }
+    var high = fcntl(low, F_DUPFD_CLOEXEC, Int32(usual.limit - usual.reserve))
+    #expect(usual.moveOutOfReserve(&high) && !usual.isReserved(high))
+    var value: eventfd_t = 0
+    #expect(eventfd_read(high, &value) == 0 && value == 7)
+    close(high)
+    #expect(usual.allowsConnection && !DescriptorLimit(limit: 3).allowsConnection)
+    var stuck = low
+    #expect(!DescriptorLimit(limit: 3).moveOutOfReserve(&stuck) && stuck == low)
   }
 
   // MARK: hello and detail

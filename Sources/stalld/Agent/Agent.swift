@@ -72,6 +72,16 @@ final class Agent {
       status: { [unowned self] in status() })
     try openMetrics()
     metrics.didChange = { [unowned self] in textfile?.noteChange() }
+    try checkDescriptors()
+  }
+
+  /// Logs it if there are fewer descriptors than `limits.connections` needs.
+  ///
+  /// - Throws: If there are none for a single connection.
+  private func checkDescriptors() throws(DescriptorLimit.Failure) {
+    let restriction = try ingest.descriptors.restriction(
+      of: settings.limits.connections, open: ingest.connections.count)
+    if let restriction { AgentLog.say(.warning, restriction) }
   }
 
   // MARK: The way of a line
@@ -216,6 +226,7 @@ final class Agent {
     loaded = .now()
     hasFile = options.file.exists
     ingest.update(new.policy)
+    if new.limits.connections != old.limits.connections { try? checkDescriptors() }
     if new.services != old.services { ingest.sendSettingsToAll() }
     if new.details != old.details {
       details.replace(new.details) { failure in
@@ -242,6 +253,7 @@ final class Agent {
     }
     .map { "\($0.name) \($0.state)" }
     if ingest.isOutOfRoom { problems.append("the memory limit is reached") }
+    if let shortage = ingest.currentShortage() { problems.append("services cannot connect: \(shortage)") }
     return problems
   }
 

@@ -35,8 +35,6 @@ struct UnitNeeds: Equatable {
   static let memoryLimit = 2 << 30
   /// What the agent needs beside waiting lines, the cache of symbols and the two processes that read debug files: itself and recovery pages.
   static let otherMemory = 128 << 20
-  /// A connection, its process, and the memory that the process notes in.
-  private static let descriptorsOfConnection = 3
   private static let otherDescriptors = 1024
 
   init(_ settings: AgentSettings) {
@@ -95,7 +93,7 @@ struct UnitNeeds: Equatable {
         for: "limits.memory = \(ByteSize.text(limits.memory)), symbolication.cache = \(ByteSize.text(cache))",
         "the unit has MemoryMax=\(Self.memoryLimit >> 30)G")
     }
-    let descriptors = limits.connections * Self.descriptorsOfConnection + Self.otherDescriptors
+    let descriptors = limits.connections * DescriptorLimit.ofConnection + Self.otherDescriptors
     if descriptors > Self.descriptorLimit {
       need(
         ["LimitNOFILE=\(descriptors)"], for: "limits.connections = \(limits.connections)",

@@ -167,7 +167,7 @@ extension Ingest {
   /// Gives the process memory to note in when its stalls are over.
   func giveRecovery(to connection: Connection) {
     guard connection.recovery == nil, connection.process.recoveries < Self.recoveryLimitOfProcess,
-      let memory = recoveries.memory(of: connection.process.peer.owner),
+      let memory = recoveries.memory(of: connection.process.peer.owner), !descriptors.isReserved(memory.descriptor),
       connection.send("{\"recovery\":{\"version\":\(RecoveryFormat.version)}}", with: memory.descriptor)
     else { return }
     connection.recovery = memory

@@ -66,6 +66,9 @@ final class Ingest {
   var shares = ClientShares()
   var connectionRate = ConnectionRate()
   var refusalPace = RefusalPace()
+  var descriptors = DescriptorLimit.current
+  /// Why the last connection that lacked a descriptor was refused, or waits; see ``currentShortage()``.
+  var descriptorShortage: String?
   /// What has been written today.
   var usage = DailyUsage()
   /// By pid: more than one if a process has connected with several credentials, or if the end of a former one is not reported yet.
@@ -155,9 +158,12 @@ final class Ingest {
         }
         let code = errno
         guard code != EAGAIN else { return }
-        // No descriptors are left, for example: the socket stays readable, and another attempt would fail as well.
-        let reason = String(cString: strerror(code))
-        clientLog.say(.error, of: nil, about: "accept", "cannot accept connections, retrying in a second: \(reason)")
+        // The machine has no files left, for example: the socket stays readable, and another attempt would fail as well.
+        let shortage = descriptors.shortage(code)
+        descriptorShortage = shortage
+        clientLog.say(
+          .error, .connectionRefused, of: nil, about: "accept",
+          "cannot accept connections, which wait; retrying each second: \(shortage)")
         return pauseListening(for: .seconds(1))
       }
       guard let credentials = PeerCredentials(socket: socket) else {

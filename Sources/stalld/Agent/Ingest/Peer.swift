@@ -70,9 +70,10 @@ struct Peer: Sendable, Equatable {
 
   /// Asks the kernel about a connected socket, beyond its credentials.
   ///
-  /// Nil if no descriptor or memory is left. The caller closes the pidfd, which always means this process; it is -1 if the process has
-  /// ended already or is not visible.
-  static func of(socket: Int32, _ credentials: PeerCredentials) -> (peer: Peer, pidfd: Int32)? {
+  /// The caller closes the pidfd, which always means this process; it is -1 if the process has ended already or is not visible.
+  ///
+  /// - Throws: If no descriptor or memory is left.
+  static func of(socket: Int32, _ credentials: PeerCredentials) throws(SystemError) -> (peer: Peer, pidfd: Int32) {
     let groups = groups(of: socket)
     func peer(_ cgroup: String?) -> Peer {
       Peer(
@@ -83,7 +84,7 @@ struct Peer: Sendable, Equatable {
     // Only of a kernel that does not have the former: of a process that is gone, the number may be another one's.
     if pidfd < 0, errno != ESRCH { pidfd = clinux_pidfd_open(credentials.pid) }
     // Without a descriptor for it nothing is known of its end: that is not the same as its having ended.
-    if pidfd < 0, [EMFILE, ENFILE, ENOMEM].contains(errno) { return nil }
+    if pidfd < 0, case let code = errno, [EMFILE, ENFILE, ENOMEM].contains(code) { throw SystemError(code: code) }
     let cgroup = controlGroup(of: credentials.pid)
     // Only now it is known that the number was still the process's when the file was read.
     return (peer(pidfd >= 0 && isRunning(pidfd) ? cgroup : nil), pidfd)

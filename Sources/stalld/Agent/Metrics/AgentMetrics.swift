@@ -17,6 +17,7 @@ final class AgentMetrics {
     case tooMany = "too_many"
     case tooManyOfUser = "too_many_of_user"
     case tooOften = "too_often"
+    case noDescriptors = "no_descriptors"
     case unknownProcess = "unknown_process"
     case misbehaved
   }
