@@ -23,6 +23,17 @@ import Testing
     let head = try ClientSocket.http(server.port, "HEAD /metrics HTTP/1.1")
     #expect(head.hasPrefix("HTTP/1.1 200 OK\r\n") && head.hasSuffix("\r\n\r\n"))
     #expect(try ClientSocket.http(server.port, "GET /etc/passwd HTTP/1.1").hasPrefix("HTTP/1.1 404 "))
+    // The absolute form, which clients of a proxy send, and queries.
+    for (target, status) in [
+      ("http://localhost:9464/metrics", 200), ("HTTP://user@[::1]:1/metrics?a=b", 200), ("/metrics?http://x/y", 200),
+      ("https://x/healthz", 200), ("http://localhost", 404), ("http://localhost/", 404), ("http:///metrics", 200),
+      ("/http://localhost/metrics", 404), ("/metrics/", 404), ("ftp://localhost/metrics", 404),
+    ] {
+      for method in ["GET", "HEAD"] {
+        let answer = try ClientSocket.http(server.port, "\(method) \(target) HTTP/1.1")
+        #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(method) \(target): \(answer.prefix(100))")
+      }
+    }
     let post = try ClientSocket.http(server.port, "POST /metrics HTTP/1.1\r\nContent-Length: 0")
     #expect(post.hasPrefix("HTTP/1.1 405 ") && post.contains("\r\nAllow: GET, HEAD\r\n"))
     // A body that never comes is not waited for.

@@ -234,7 +234,7 @@ final class MetricsServer: @unchecked Sendable {
       state.pointee = UnsafeMutableRawPointer(bitPattern: 1)
       return .YES
     }
-    switch path {
+    switch Self.path(of: path) {
     case "/metrics":
       guard let page = metricsText() else { return .NO }
       return MHD_queue_response(connection, 200, page)
@@ -245,6 +245,15 @@ final class MetricsServer: @unchecked Sendable {
     default:
       return queue(connection, 404, Self.page("not found; try /metrics or /healthz\n"))
     }
+  }
+
+  /// The path of a request's target, which may have the absolute form (RFC 9112, section 3.2.2): `http://host:port/path`.
+  ///
+  /// Its host is ignored: there is one server for all names.
+  private static func path(of target: String) -> Substring {
+    let start = target.prefix(8).lowercased()
+    guard let scheme = ["http://", "https://"].first(where: start.hasPrefix) else { return target[...] }
+    return target.dropFirst(scheme.count).drop { $0 != "/" }
   }
 
   private func metricsText() -> OpaquePointer? {
