@@ -144,6 +144,39 @@ extension WatchedHosts {
       #expect(try agent.reports().allSatisfy { $0["event", "dropped"] == nil })
     }
 
+    /// Also of a service that ends before an absent agent is reported.
+    @Test func reportsThatAreKeptAtTheEndAreLogged() throws {
+      let agent = try TestAgent()
+      agent.close()
+      let state = try State()
+      func complaints(_ scenario: String, _ milliseconds: Int, _ more: [String: String] = [:]) throws -> [String] {
+        let victim = try Victim.run(
+          scenario, milliseconds: milliseconds, environment: environment(agent, state, more))
+        #expect(victim.status == 0)
+        return victim.talk.split(separator: "\n").filter { $0.hasPrefix("stallmonitor: ") }.map { String($0) }
+      }
+      let line = try #require(try complaints("repeated", 100).last)
+      let file = "\(state.path)/\(try #require(spools(in: state).first))"
+      #expect(line.hasPrefix("stallmonitor: the agent at \(agent.path) has not accepted "))
+      #expect(line.hasSuffix(" are kept in \(file), and the next start of the service sends them"))
+      // Without a place for them.
+      let lost = try complaints("repeated", 100, ["STALLMONITOR_STATE_DIRECTORY": "/nowhere"])
+      #expect(lost.last?.hasSuffix(" reports: \(Self.number(in: lost.last)) could not be kept and are lost") == true)
+      // Without a report, and with an agent, there is nothing to say.
+      #expect(try complaints("idle", 200).filter { $0.contains("has not accepted") } == [])
+      try agent.comeBack()
+      #expect(try complaints("repeated", 100, ["STALLMONITOR_SERVICE_NAME": "other"]) == [])
+      let others = try agent.reports().count
+      #expect(try complaints("idle", 500) == [])
+      try agent.wait("the kept reports") { try $0.reports().count == others + Self.number(in: line) }
+      #expect(spools(in: state).isEmpty)
+    }
+
+    /// How many reports a line of the end names.
+    private static func number(in line: String?) -> Int {
+      line?.components(separatedBy: " has not accepted ").last?.split(separator: " ").first.flatMap { Int($0) } ?? -1
+    }
+
     /// The agent exits during a stall: a new one receives the stall at once.
     @Test func runningStallIsReportedToANewAgent() throws {
       let agent = try TestAgent()

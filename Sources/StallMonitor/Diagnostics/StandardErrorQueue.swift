@@ -13,7 +13,7 @@ enum StandardErrorQueue {
 
   private struct State {
     var lines: [[UInt8]] = []
-    /// Lines wait for ``flush()``: the monitor is being started.
+    /// Lines wait for ``flush()``: the monitor is being started or ended.
     var isHeld = false
     var isDelivering = false
     /// What standard error was at the start.
@@ -42,6 +42,9 @@ enum StandardErrorQueue {
       if let socket, !stream.isEmpty { state.journal = Journal(stream: stream, identifier: identifier, socket: socket) }
     }
   }
+
+  /// Keeps messages back until ``flush()``, which the caller calls when the monitor has ended: the process may end right after.
+  static func hold() { state.withLock { $0.isHeld = true } }
 
   /// Accepts a line with its newline; the newest is dropped if too many wait.
   static func put(_ line: [UInt8]) {

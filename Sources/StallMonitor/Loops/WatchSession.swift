@@ -46,6 +46,7 @@ struct WatchSession: Sendable {
     mainThread?.end()
     taskPool?.end()
     pool?.end()
+    StandardErrorQueue.hold()
     watchdog.stop()
     couriers.beats.end()
     couriers.actions?.end()

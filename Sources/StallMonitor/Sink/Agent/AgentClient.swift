@@ -179,6 +179,13 @@ final class AgentClient: OutputClient {
     }
   }
 
+  /// Counts as lost the lines that were sent and neither acknowledged nor kept.
+  private func countLost() {
+    for case .own(let serial, let droppedBefore) in connection?.unacknowledged ?? [] where !spool.contains(serial) {
+      sink.lose(1 + droppedBefore)
+    }
+  }
+
   private func planAttempt() {
     nextAttempt = lastAttempt + interval
     if !isOutOfTurn { interval = min(2 * interval, Self.retryIntervals.upperBound) }
@@ -189,9 +196,7 @@ final class AgentClient: OutputClient {
     if case .confused(let what) = failure {
       complain("the process that serves \(path) is not a stalld agent: \(what). Reports are kept; retrying")
     }
-    for case .own(let serial, let droppedBefore) in connection?.unacknowledged ?? [] where !spool.contains(serial) {
-      sink.lose(1 + droppedBefore)
-    }
+    countLost()
     connection = nil
     isBlocked = false
     earlier.connectionEnded()
@@ -332,8 +337,25 @@ final class AgentClient: OutputClient {
       sink.answer()
       return false
     }
+    logRest()
     sink.willEnd()
     return true
+  }
+
+  /// Logs at the end what becomes of the reports that the agent has not acknowledged; nothing if there are none.
+  private func logRest() {
+    countLost()
+    let (kept, lost) = (UInt64(spool.count), sink.takeDropped())
+    guard kept + lost > 0 else { return }
+    var outcomes: [String] = []
+    if kept > 0, let file = spool.filePath {
+      outcomes.append(
+        "\(kept) \(kept == 1 ? "is" : "are") kept in \(file), and the next start of the service sends \(kept == 1 ? "it" : "them")"
+      )
+    }
+    if lost > 0 { outcomes.append("\(lost) could not be kept and \(lost == 1 ? "is" : "are") lost") }
+    let reports = kept + lost == 1 ? "1 report" : "\(kept + lost) reports"
+    Diagnostics.say("the agent at \(path) has not accepted \(reports): \(outcomes.joined(separator: "; "))")
   }
 
   /// Releases its resources.

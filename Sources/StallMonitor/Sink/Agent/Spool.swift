@@ -156,6 +156,9 @@ final class Spool {
     return isWhole
   }
 
+  /// The file; nil if there is none.
+  var filePath: String? { file?.path }
+
   /// Releases the file to the process that delivers its lines.
   func close() { file = nil }
 

@@ -61,6 +61,8 @@ final class SpoolFile {
     clinux_pages_free(lock, SpoolFormat.headSize)
   }
 
+  var path: String { "\(directory.path)/\(name)" }
+
   /// Whether there is space for a line without dropping one.
   func hasRoom(for length: Int) -> Bool { used + SpoolFormat.recordHeadSize + length <= ringSize }
 
