@@ -84,11 +84,11 @@ final class Delivery: @unchecked Sendable {
     }
   }
 
-  private func send(_ batch: [ReportLine]) -> SendResult {
-    var lines = batch[...]
+  private func send(_ batch: ArraySlice<ReportLine>) -> SendResult {
+    var lines = batch
     if !known.isEmpty {
-      if known.remove(batch[0].identity) {
-        queue.finish(1, bytes: 0, written: false)
+      if known.remove(batch.first?.identity) {
+        queue.finish(1, written: false)
         didProgress()
         return .sent
       }
@@ -96,8 +96,7 @@ final class Delivery: @unchecked Sendable {
     }
     let (count, result) = destination.send(lines)
     queue.note(rotations: destination.rotations)
-    queue.finish(
-      count, bytes: lines.prefix(count).reduce(0) { $0 + $1.bytes.count }, isMidLine: destination.isMidLine)
+    queue.finish(count)
     if count > 0 {
       retryInterval = Self.firstRetry
       if destination.needsSync && sync == nil { syncLater() }

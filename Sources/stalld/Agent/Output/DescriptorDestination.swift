@@ -23,8 +23,6 @@ final class DescriptorDestination: SingleLineDestination {
     isJournal = journalStream != nil && FileIdentity(original)?.journalStream == journalStream
   }
 
-  var isMidLine: Bool { output?.isMidLine == true }
-
   func open() throws(OutputError) {
     output = LineDescriptor(sharing: original, isExclusive: true)
     if output == nil { throw OutputError(name, code: errno) }

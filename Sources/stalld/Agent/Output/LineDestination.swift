@@ -7,8 +7,6 @@ protocol LineDestination: AnyObject {
   ///
   /// `stalld status` splits it at the first space.
   var name: String { get }
-  /// A part of the line that was sent last is out, so that line cannot be dropped.
-  var isMidLine: Bool { get }
   /// How often the agent itself rotated a file.
   var rotations: UInt64 { get }
   /// Something was written that ``sync()`` is to bring to the disk.
@@ -28,7 +26,6 @@ protocol LineDestination: AnyObject {
 }
 
 extension LineDestination {
-  var isMidLine: Bool { false }
   var rotations: UInt64 { 0 }
   var needsSync: Bool { false }
   func open() throws(OutputError) {}

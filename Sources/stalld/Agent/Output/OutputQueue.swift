@@ -3,7 +3,8 @@ import Synchronization
 
 /// The lines that wait for one output, and what it has done.
 ///
-/// The agent's loop fills it, the output's thread empties it, and anybody may ask, so a thread that hangs hides nothing.
+/// The agent's loop fills it, the output's thread empties it, and anybody may ask, so a thread that hangs hides nothing. The loop never waits
+/// for a thread that is at more than some instructions: the thread takes a batch out of the queue before it copies, writes or releases lines.
 final class OutputQueue: Sendable {
   /// How much waits at most for an output that nobody has to wait for.
   static let optionalBytes = 4 << 20
@@ -13,8 +14,8 @@ final class OutputQueue: Sendable {
 
   private struct State {
     var lines = LineQueue()
-    /// How many of the first are being written, and so must stay.
-    var busy = 0
+    /// Lines and bytes of the batch that have not been written yet.
+    var batch = (lines: 0, bytes: 0)
     var tally: OutputCounters.Output
     /// When a line was last taken, or began to wait; nil if none waits.
     var progress: Loop.Instant?
@@ -26,10 +27,14 @@ final class OutputQueue: Sendable {
     var isAbandoned = false
     /// The drop of lines has been said, since the queue was last empty.
     var hasDropped = false
+
+    var count: Int { lines.count + batch.lines }
   }
 
   let name: String
   private let state: Mutex<State>
+  /// The lines that the thread is at; taken before ``state`` where both are needed, and never by the agent's loop.
+  private let batch = Mutex<ArraySlice<ReportLine>>([])
 
   init(name: String) {
     self.name = name
@@ -41,16 +46,18 @@ final class OutputQueue: Sendable {
     set { state.withLock { $0.tally.isRequired = newValue } }
   }
 
-  var count: Int { state.withLock { $0.lines.count } }
+  var count: Int { state.withLock(\.count) }
 
   /// The lines that wait, oldest first.
-  var waiting: ArraySlice<ReportLine> { state.withLock { $0.lines.all } }
+  var waiting: [ReportLine] {
+    batch.withLock { batch in Array(batch) + state.withLock { $0.lines.all }.flatMap(\.lines) }
+  }
 
   var counters: OutputCounters.Output {
     state.withLock { state in
       var result = state.tally
-      result.queuedLines = state.lines.count
-      result.queuedBytes = state.lines.bytes
+      result.queuedLines = state.count
+      result.queuedBytes = state.lines.bytes + state.batch.bytes
       result.isFailing = state.failingSince != nil
       result.isUnsynchronised = state.unsynchronisedSince != nil
       result.waiting = state.progress?.duration(to: .now) ?? .zero
@@ -59,58 +66,72 @@ final class OutputQueue: Sendable {
   }
 
   /// Puts lines at the end; whether the thread must be woken, and whether lines had to be dropped for the first time.
-  func append(_ lines: some Sequence<ReportLine>) -> (wakes: Bool, drops: Bool) {
-    state.withLock { state in
-      for line in lines { state.lines.append(line) }
+  func append(_ pieces: [LineQueue.Piece]) -> (wakes: Bool, drops: Bool) {
+    // Released behind the lock.
+    var dropped: [LineQueue.Piece] = []
+    return state.withLock { state in
+      for piece in pieces { state.lines.append(piece) }
       if state.progress == nil { state.progress = .now }
       let wakes = !state.isAnnounced
       state.isAnnounced = true
       guard !state.tally.isRequired else { return (wakes, false) }
-      var drops = false
-      while state.lines.bytes > Self.optionalBytes, state.lines.dropOldest(sparing: state.busy) {
-        state.tally.dropped += 1
-        drops = drops || !state.hasDropped
-        state.hasDropped = true
+      while state.lines.bytes > Self.optionalBytes, let oldest = state.lines.takeFirst() {
+        dropped.append(oldest)
+        state.tally.dropped += UInt64(oldest.lines.count)
       }
+      let drops = !dropped.isEmpty && !state.hasDropped
+      if drops { state.hasDropped = true }
       return (wakes, drops)
     }
   }
 
   /// Lines that are not wanted any more by this output; its thread finds none from now on.
-  func abandon() -> ArraySlice<ReportLine> {
-    state.withLock { state in
-      state.isAbandoned = true
-      state.progress = nil
-      defer { state.lines = LineQueue() }
-      return state.lines.all
+  func abandon() -> [ReportLine] {
+    batch.withLock { batch in
+      defer { batch = [] }
+      let rest = state.withLock { state in
+        state.isAbandoned = true
+        state.progress = nil
+        state.batch = (0, 0)
+        defer { state.lines = LineQueue() }
+        return state.lines.all
+      }
+      return batch + rest.flatMap(\.lines)
     }
   }
 
   // MARK: On the output's thread
 
-  /// The oldest lines: they stay in the queue until ``finish(_:bytes:written:isMidLine:)``.
-  func begin() -> [ReportLine] {
-    state.withLock { state in
-      state.isAnnounced = false
-      let batch = state.lines.first(Self.batchLines, bytes: Self.batchBytes)
-      state.busy = batch.count
+  /// The oldest lines: they stay in the queue until ``finish(_:written:)``.
+  func begin() -> ArraySlice<ReportLine> {
+    batch.withLock { batch in
+      let pieces = state.withLock { state in
+        state.isAnnounced = false
+        guard batch.isEmpty else { return [LineQueue.Piece]() }
+        let pieces = state.lines.takeFirst(lines: Self.batchLines, bytes: Self.batchBytes)
+        state.batch = pieces.reduce(into: (0, 0)) { $0 = ($0.0 + $1.lines.count, $0.1 + $1.bytes) }
+        return pieces
+      }
+      if batch.isEmpty { batch = pieces.count == 1 ? pieces[0].lines : ArraySlice(pieces.flatMap(\.lines)) }
       return batch
     }
   }
 
-  /// The first lines are finished.
-  ///
-  /// None of the others is being written, except perhaps the first of them, if a part of it is out.
-  func finish(_ count: Int, bytes: Int, written: Bool = true, isMidLine: Bool = false) {
-    state.withLock { state in
-      guard !state.isAbandoned else { return }
-      state.lines.removeFirst(count)
-      state.busy = isMidLine ? 1 : 0
-      if written {
-        state.tally.lines += UInt64(count)
-        state.tally.bytes += UInt64(bytes)
+  /// The first lines of the batch are finished.
+  func finish(_ count: Int, written: Bool = true) {
+    batch.withLock { batch in
+      // Abandoned meanwhile.
+      guard count > 0, count <= batch.count else { return }
+      let bytes = batch.prefix(count).reduce(0) { $0 + $1.bytes.count }
+      batch = batch.count == count ? [] : batch.dropFirst(count)
+      state.withLock { state in
+        state.batch = (state.batch.lines - count, state.batch.bytes - bytes)
+        if written {
+          state.tally.lines += UInt64(count)
+          state.tally.bytes += UInt64(bytes)
+        }
+        state.progress = state.count == 0 ? nil : .now
       }
-      if count > 0 { state.progress = state.lines.isEmpty ? nil : .now }
     }
   }
 
@@ -122,7 +143,7 @@ final class OutputQueue: Sendable {
     state.withLock { $0.progress = $0.progress ?? .now }
     let problem = body()
     return state.withLock { state in
-      if state.lines.isEmpty { state.progress = nil }
+      if state.count == 0 { state.progress = nil }
       let since = state.unsynchronisedSince
       guard let problem else {
         state.unsynchronisedSince = nil
@@ -139,7 +160,7 @@ final class OutputQueue: Sendable {
       state.tally.errors += 1
       state.tally.dropped += 1
     }
-    finish(1, bytes: 0, written: false)
+    finish(1, written: false)
   }
 
   func note(rotations: UInt64) { state.withLock { $0.tally.rotations = rotations } }

@@ -44,12 +44,20 @@ final class OutputSet: Sendable {
 
   /// Takes lines: on any thread, without waiting.
   func submit(_ lines: [ReportLine]) {
-    let full = state.withLock { state -> [String] in
+    let pieces = LineQueue.Piece.pieces(of: lines[...])
+    let outcomes = state.withLock { state -> [(thread: OutputThread, wakes: Bool, drops: Bool)] in
       guard !state.isClosed else { return [] }
       state.submitted += UInt64(lines.count)
-      return state.open.filter { $0.thread.append(lines) }.map(\.thread.queue.name)
+      return state.open.map { output in
+        let (wakes, drops) = output.thread.queue.append(pieces)
+        return (output.thread, wakes, drops)
+      }
     }
-    for name in full { say(.warning, "\(name): not accepting writes; dropping the oldest lines") }
+    // Behind the lock: a thread that is woken may take this one's processor.
+    for outcome in outcomes where outcome.wakes { outcome.thread.wake() }
+    for outcome in outcomes where outcome.drops {
+      say(.warning, "\(outcome.thread.queue.name): not accepting writes; dropping the oldest lines")
+    }
   }
 
   /// Reports that an earlier run has written, by the path of the file that alone has them; before any line comes.
@@ -84,7 +92,7 @@ final class OutputSet: Sendable {
         queue.isRequired = isRequired
       }
       guard let most = unwritten.max(by: { $0.1.count < $1.1.count }), !most.1.isEmpty else { return nil }
-      for thread in opened { thread.append(most.1) }
+      for thread in opened where thread.queue.append(LineQueue.Piece.pieces(of: most.1[...])).wakes { thread.wake() }
       return opened.isEmpty ? (most.0, most.1.count) : nil
     }
     for (thread, isClosed) in zip(leaving, closed) where isClosed { thread.end() }

@@ -65,13 +65,8 @@ final class OutputThread: Sendable {
     loop.perform(name: "known reports") { [delivery] in delivery.known = known }
   }
 
-  /// From any thread, without waiting; whether lines had to be dropped for the first time.
-  @discardableResult
-  func append(_ lines: some Sequence<ReportLine>) -> Bool {
-    let (wakes, drops) = queue.append(lines)
-    if wakes { loop.perform(name: "lines are written") { [delivery] in delivery.linesCame() } }
-    return drops
-  }
+  /// Wakes the thread for lines that were put into its queue.
+  func wake() { loop.perform(name: "lines are written") { [delivery] in delivery.linesCame() } }
 
   func update(_ settings: AgentSettings.Output) {
     loop.perform(name: "output is configured") { [delivery] in

@@ -24,11 +24,10 @@ final class SyslogDestination: SingleLineDestination {
   }
 
   var name: String { AgentSettings.Output.syslog(settings).name }
-  var isMidLine: Bool { output?.isMidLine == true }
 
   func update(_ settings: AgentSettings.Output.Syslog) { self.settings = settings }
 
-  func reopen() { if !isMidLine { close() } }
+  func reopen() { if output?.isMidLine != true { close() } }
 
   func close() {
     output = nil
