@@ -7,20 +7,23 @@ package enum Hexadecimal {
   }
 
   /// Returns the two words of 32 digits, such as a stall's id; nil for any other text.
-  @inlinable
+  // Inlined into callers that know the text's type: without that, this is a tenth of what the agent computes for a line.
+  @inlinable @inline(__always)
   package static func words(of text: some Collection<UInt8>) -> (high: UInt64, low: UInt64)? {
-    guard text.count == 32 else { return nil }
     var words: (high: UInt64, low: UInt64) = (0, 0)
-    for (index, byte) in text.enumerated() {
+    var count = 0
+    for byte in text {
       let digit: UInt8
       switch byte {
       case 0x30...0x39: digit = byte - 0x30
       case 0x61...0x66: digit = byte - 0x61 + 10
       default: return nil
       }
-      if index < 16 { words.high = words.high << 4 | UInt64(digit) } else { words.low = words.low << 4 | UInt64(digit) }
+      guard count < 32 else { return nil }
+      if count < 16 { words.high = words.high << 4 | UInt64(digit) } else { words.low = words.low << 4 | UInt64(digit) }
+      count += 1
     }
-    return words
+    return count == 32 ? words : nil
   }
 
   /// Returns the number in `0x1f`; nil for any other text.

@@ -16,6 +16,7 @@ struct ReportIdentity: Hashable, Sendable {
   private static let ended = UInt64.max
 
   /// Nil if the id is not 32 hexadecimal digits.
+  @inline(__always)
   init?(id: some Collection<UInt8>, sequence: UInt64, user: UInt32 = 0) {
     guard let words = Hexadecimal.words(of: id) else { return nil }
     (high, low) = words
@@ -31,6 +32,7 @@ struct ReportIdentity: Hashable, Sendable {
   }
 
   /// Of a report by its event.
+  @inline(__always)
   init?(id: some Collection<UInt8>, event: String, sequence: UInt64, user: UInt32) {
     let own: UInt64 =
       switch Report.Event(rawValue: event) {
