@@ -32,7 +32,7 @@ MATRIX_SCENARIOS ?=
 # `make corpus CORPUS=short` runs two builds of each program instead of all; CORPUS=update records what is reported now.
 CORPUS ?= full
 
-.PHONY: demo fleet-judge picture-judges test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install other-stalld install-library agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
+.PHONY: demo fleet-judge picture-judges rsyslog test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install other-stalld install-library uninstall agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
 
 demo: ## A service with known stalls: report lines on standard output, a summary on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -57,7 +57,7 @@ test-shared-agent: ## An agent that users share who do not trust each other, und
 	$(prepare-tests)
 	TEST_FORM=long $(SWIFT) test --filter SharedAgentTests
 
-test-long: ## All tests, each in its long form; a quarter of an hour.
+test-long: ## All tests, each in its long form; half an hour.
 	$(prepare-tests)
 	TEST_FORM=long $(SWIFT) test
 
@@ -122,8 +122,8 @@ picture-judges:
 PREFIX ?= /usr/local
 
 install: other-stalld agent ## The command with its units, settings, manual and completions; libstallmonitor for services in C. PREFIX and DESTDIR as usual.
-	scripts/install-agent "$(PREFIX)"
-	scripts/build-c-library "$(PREFIX)"
+	scripts/install-files "$(PREFIX)" agent scripts/install-agent
+	scripts/install-files "$(PREFIX)" library scripts/build-c-library
 	@scripts/refresh-loader "$(PREFIX)/lib"
 	@[ -n "$(DESTDIR)" ] || echo "Installed. Next: start the agent and watch a service, as Documentation/Installation.md shows."
 
@@ -135,9 +135,12 @@ other-stalld:
 install-library: ## libstallmonitor for services in C, without the agent. PREFIX and DESTDIR as usual.
 	@scripts/check-prefix PREFIX "$(PREFIX)"
 	@scripts/install-dependencies $(LIBRARIES)
-	scripts/build-c-library "$(PREFIX)"
+	scripts/install-files "$(PREFIX)" library scripts/build-c-library
 	@scripts/refresh-loader "$(PREFIX)/lib"
 	@[ -n "$(DESTDIR)" ] || echo "Installed in $(PREFIX). Next: compile a service, as Documentation/GettingStarted/CService.md shows."
+
+uninstall: ## What `make install` and `make install-library` wrote. Settings and reports stay. PREFIX and DESTDIR as they were.
+	@scripts/uninstall "$(PREFIX)"
 
 agent: ## The command as it is installed, in .build/agent: no Swift is needed where it runs.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) binutils
@@ -190,12 +193,16 @@ bench-report: ## A million report lines through `stalld report`, beside jq: a ta
 	$(SWIFT) build --configuration release --product stalld
 	Benchmarks/Report/bench.py "$$($(SWIFT) build --configuration release --show-bin-path)/stalld"
 
-bench-agent: agent ## A thousand services and ten thousand reports a second: a table, Benchmarks/results/agent.json, Documentation/AgentCost.md.
+bench-agent: rsyslog agent ## A thousand services and ten thousand reports a second: a table, Benchmarks/results/agent.json, Documentation/AgentCost.md.
 	mkdir -p .build/bench
 	strip --strip-all -o .build/bench/stalld .build/agent/stalld
 	$(SWIFT) build --configuration release --package-path Benchmarks/Agent
 	taskset --cpu-list 1 $$($(SWIFT) build --configuration release --package-path Benchmarks/Agent --show-bin-path)/bench-agent \
 	  "$(CURDIR)/.build/bench/stalld" Documentation/AgentCost.md
+
+# What the agent is measured beside; before the build, which takes minutes.
+rsyslog:
+	@scripts/install-dependencies rsyslog
 
 FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER
 

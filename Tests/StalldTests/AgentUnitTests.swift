@@ -365,7 +365,7 @@ extension SystemdTests {
       try machine.shell(
         """
         mkdir -p /etc/systemd/system/stalld.service.d
-        cp /usr/share/doc/stalld/examples/network.conf /etc/systemd/system/stalld.service.d/ && systemctl daemon-reload
+        cp /usr/share/stalld/systemd/network.conf /etc/systemd/system/stalld.service.d/ && systemctl daemon-reload
         """)
       try waitUntil { try machine.property("ActiveState", of: "stalld") == "active" }
       let page = try machine.shell(

@@ -67,6 +67,7 @@ struct InstallTests {
     (["scripts/build-c-library", ""], "DIRECTORY is empty"),
     (["scripts/install-agent", "./out"], "PREFIX=./out is a relative path"),
     (["scripts/install-agent"], "PREFIX is empty"),
+    (["make", "--no-print-directory", "uninstall", "PREFIX=out"], "PREFIX=out is a relative path"),
   ])
   func aPrefixIsAnAbsolutePath(_ command: [String], _ said: String) throws {
     // Below another make, as in `make test`, it would name its directory.
@@ -74,7 +75,104 @@ struct InstallTests {
     let run = try Program.run(
       "/usr/bin/env", command, environment: ["SWIFT": "/nonexistent"], in: Repository.root, limit: 30)
     #expect(run.status != 0 && run.output == "")
-    #expect(run.errors.hasPrefix(said + "; nothing was installed. Allowed: an absolute path, such as /usr/local or "))
+    #expect(run.errors.hasPrefix(said + "; nothing was changed. Allowed: an absolute path, such as /usr/local or "))
+  }
+
+  /// A copy of what `make install` reads, with what it would have built: the build itself takes minutes.
+  private func makeClone(in scratch: ScratchDirectory) throws -> URL {
+    let clone = scratch.url.appending(path: "clone")
+    let built = clone.appending(path: ".build/agent")
+    for directory in ["man", "completions"] {
+      try FileManager.default.createDirectory(at: built.appending(path: directory), withIntermediateDirectories: true)
+    }
+    for name in ["Makefile", "scripts", "systemd", "Config", "Sources"] {
+      try FileManager.default.createSymbolicLink(
+        at: clone.appending(path: name), withDestinationURL: Repository.file(name))
+    }
+    try FileManager.default.copyItem(at: Program.built("stalld", "debug"), to: built.appending(path: "stalld"))
+    for file in [
+      "man/stalld.1", "man/stalld-run.8", "completions/bash", "completions/zsh", "completions/fish",
+      "libstallmonitor.so",
+    ] {
+      try Data("text\n".utf8).write(to: built.appending(path: file))
+    }
+    return clone
+  }
+
+  private func files(below root: URL) throws -> Set<String> {
+    Set(try FileManager.default.subpathsOfDirectory(atPath: root.path))
+  }
+
+  /// Into a directory that has files and directories of others, and an older version of the agent.
+  @Test(.enabled(if: Program.installed("strip") != nil, "binutils is missing"))
+  func uninstallRemovesWhatInstallWrote() throws {
+    let scratch = try ScratchDirectory()
+    let clone = try makeClone(in: scratch)
+    let root = scratch.url.appending(path: "root")
+    func make(_ target: String) throws -> Program {
+      try Program.run(
+        "/usr/bin/env", ["make", "--silent", "--old-file=agent", target, "PREFIX=/usr", "DESTDIR=\(root.path)"],
+        environment: ["BUILT": clone.appending(path: ".build/agent").path, "SWIFT": "/nonexistent"], in: clone,
+        limit: 60)
+    }
+    let (man, fish) = (root.appending(path: "usr/share/man/man1"), root.appending(path: "usr/share/fish"))
+    for directory in [man, fish] {
+      try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    }
+    try Data("other\n".utf8).write(to: man.appending(path: "other.1"))
+    let before = try files(below: root)
+
+    let page = clone.appending(path: ".build/agent/man/stalld-old.1")
+    try Data("text\n".utf8).write(to: page)
+    let first = try make("install")
+    #expect(first.status == 0 && first.output + first.errors == "", "\(first.errors)")
+    let settings = root.appending(path: "etc/stalld/stalld.yaml")
+    #expect(
+      FileManager.default.contentsEqual(atPath: settings.path, andPath: Repository.file("Config/stalld.yaml").path))
+    let older = try files(below: root)
+    #expect(older.contains("usr/share/man/man1/stalld-old.1"))
+
+    // Over an older version, whose page has gone, and settings that were changed.
+    try FileManager.default.removeItem(at: page)
+    try Data("limits: {memory: 32MiB}\n".utf8).write(to: settings)
+    #expect(try make("install").status == 0)
+    let installed = try files(below: root)
+    #expect(older.subtracting(installed) == ["usr/share/man/man1/stalld-old.1"] && installed.isSubset(of: older))
+    #expect(try String(contentsOf: settings, encoding: .utf8) == "limits: {memory: 32MiB}\n", "they are the operator's")
+
+    // Everything has its place, and works there.
+    for name in ["watched.conf", "network.conf"] {
+      let place = "usr/share/stalld/systemd/\(name)"
+      #expect(installed.contains(place))
+      let operating = try String(contentsOf: Repository.file("Documentation/Operating.md"), encoding: .utf8)
+      #expect(operating.contains("/\(place)"), "Operating.md names it")
+    }
+    let command = root.appending(path: "usr/bin/stalld").path
+    #expect(
+      try Program.run(command, ["--version"]).output
+        == Program.run(Program.built("stalld", "debug").path, ["--version"]).output)
+    #expect(try Program.run(command, ["check", "--config", settings.path]).status == 0)
+    let unit = try String(contentsOf: root.appending(path: "usr/lib/systemd/system/stalld.service"), encoding: .utf8)
+    #expect(unit.contains("ExecStart=/usr/bin/stalld run\n"))
+
+    let removed = try make("uninstall")
+    #expect(removed.status == 0 && removed.output + removed.errors == "", "\(removed.errors)")
+    #expect(try files(below: root) == before.union(["etc", "etc/stalld", "etc/stalld/stalld.yaml"]))
+    let again = try make("uninstall")
+    #expect(again.status != 0 && again.errors.contains("has no list of installed files; nothing was removed"))
+  }
+
+  /// The agent, its unit and its commands read /etc/stalld/stalld.yaml.
+  @Test(arguments: [["make", "--no-print-directory", "install"], ["scripts/install-agent", "/usr"]])
+  func settingsAreInstalledWhereTheyAreRead(_ command: [String]) throws {
+    let scratch = try ScratchDirectory()
+    let run = try Program.run(
+      "/usr/bin/env", command,
+      environment: ["SYSCONFDIR": "/srv/etc", "DESTDIR": scratch.path, "SWIFT": "/nonexistent"], in: Repository.root,
+      limit: 30)
+    #expect(run.status != 0)
+    #expect(run.errors.hasPrefix("SYSCONFDIR=/srv/etc is not supported; nothing was changed. Allowed: /etc, "))
+    #expect(try files(below: scratch.url).isEmpty)
   }
 
   /// `make install-library` ends with what to do next.

@@ -36,7 +36,7 @@ enum Installation {
       ("systemd/sysusers.d/stalld.conf", "usr/lib/sysusers.d/stalld.conf"),
       ("systemd/tmpfiles.d/stalld.conf", "usr/lib/tmpfiles.d/stalld.conf"),
       ("systemd/catalog/stalld.catalog", "usr/lib/systemd/catalog/stalld.catalog"),
-      ("systemd/examples", "usr/share/doc/stalld/examples"), ("Config/stalld.yaml", "etc/stalld/stalld.yaml"),
+      ("systemd/examples", "usr/share/stalld/systemd"), ("Config/stalld.yaml", "etc/stalld/stalld.yaml"),
       ("Tests/Support/agent-host.py", "\(programs)/agent-host.py"),
     ] {
       try manager.copyItem(at: Repository.root.appending(path: source), to: place(target))
