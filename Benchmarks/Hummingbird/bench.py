@@ -18,6 +18,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -163,6 +164,11 @@ def main():
     parser.add_argument("--json", help="also write the ratios to this file")
     parser.add_argument("--reports", help="keep the report lines in this file")
     options = parser.parse_args()
+    packages = {"taskset": "util-linux", "wrk": "wrk"}
+    if missing := [name for name in packages if not shutil.which(name)]:
+        sys.exit(f"bench.py: {' and '.join(missing)} not installed: apt-get install {' '.join(packages[name] for name in missing)}")
+    if not shutil.which(options.program):
+        sys.exit(f"bench.py: {options.program} not found: run `make bench-hummingbird`")
     {"throughput": throughput, "accuracy": accuracy}[options.what](options)
 
 

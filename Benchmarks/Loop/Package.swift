@@ -2,8 +2,7 @@
 import Foundation
 import PackageDescription
 
-// The C peers are optional: a peer whose header is missing is left out of the table. On Debian 12:
-// apt-get install libuv1-dev libev-dev libevent-dev libglib2.0-dev
+// A peer whose header is missing is left out; the benchmark then says which Debian packages to install.
 func has(_ header: String) -> Bool { FileManager.default.fileExists(atPath: "/usr/include/\(header)") }
 let architecture = "x86_64-linux-gnu"
 var cSettings: [CSetting] = [.unsafeFlags(["-O2"])]

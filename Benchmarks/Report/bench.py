@@ -4,6 +4,7 @@
 Lines as of 1000 hosts (generate.py), long and tiny, in a file that the kernel has in memory; seconds and peak memory are those of time -v.
 Beside it jq, which reads the same lines and counts them by culprit and nothing more.
 """
+import argparse
 import json
 import pathlib
 import re
@@ -12,14 +13,23 @@ import subprocess
 import sys
 import tempfile
 
+parser = argparse.ArgumentParser()
+parser.add_argument("stalld", help="the command")
+parser.add_argument("--lines", type=int, default=1_000_000)
+options = parser.parse_args()
+STALLD, LINES = options.stalld, options.lines
+# Before it has measured for minutes.
+if missing := [name for name in ("jq", "time") if not shutil.which(name)]:
+    sys.exit(f"bench.py: {' and '.join(missing)} not installed: apt-get install {' '.join(missing)}")
+if not shutil.which(STALLD):
+    sys.exit(f"bench.py: {STALLD} not found: run `swift build --configuration release --product stalld`")
+
 HERE = pathlib.Path(__file__).parent
-STALLD = sys.argv[1]
-LINES = int(sys.argv[sys.argv.index("--lines") + 1]) if "--lines" in sys.argv else 1_000_000
 JQ = 'reduce (inputs | select(.event.name == "stall.ended")) as $r ({}; .[$r.stall.culprit] += $r.stall.duration_ms) | length'
 
 
 def measure(command):
-    run = subprocess.run(["/usr/bin/time", "-v"] + command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = subprocess.run(["time", "-v"] + command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if run.returncode != 0:
         sys.exit(f"{command}: {run.stderr}")
     wall = re.search(r"Elapsed \(wall clock\).*: (?:(\d+):)?(\d+):([\d.]+)", run.stderr)
@@ -50,7 +60,6 @@ with tempfile.TemporaryDirectory() as directory:
         measure(["cat", str(path)])
         bars = (10, None, 200) if LINES == 1_000_000 else (None, None, None)
         note(name, "stalld report", min(measure([STALLD, "report", str(path)]) for _ in range(3)), bars)
-        if shutil.which("jq"):
-            note(name, "jq", measure(["jq", "-n", JQ, str(path)]))
+        note(name, "jq", measure(["jq", "-n", JQ, str(path)]))
 
 (HERE.parent / "results" / "report.json").write_text(json.dumps(results, indent=2) + "\n")

@@ -19,6 +19,9 @@ enum OtherTools {
       arguments: { ["-nx", "-p", $0, "-batch", "-ex", "bt"] }, times: 3),
   ]
 
+  /// The Debian package of each tool, by its path.
+  static let packages = ["/usr/bin/eu-stack": "elfutils", "/usr/bin/gdb": "gdb"]
+
   static func run() throws -> [BenchmarkRow] {
     let running = try ChildProcess(["target", "running"])
     let waiting = try ChildProcess(["target", "waiting"])
@@ -27,10 +30,6 @@ enum OtherTools {
       waiting.end()
     }
     return try tools.flatMap { tool in
-      guard access(tool.path, X_OK) == 0 else {
-        writeLine("(\(tool.name) is not installed)")
-        return [BenchmarkRow]()
-      }
       var pauses: [Double] = []
       var broken: [Double] = []
       for _ in 0..<tool.times {
@@ -39,7 +38,7 @@ enum OtherTools {
       }
       guard !pauses.isEmpty, !broken.isEmpty else {
         writeLine("(\(tool.name) could not look at a process)")
-        return []
+        return [BenchmarkRow]()
       }
       return [
         BenchmarkRow(

@@ -15,18 +15,23 @@ let parts: [(name: String, run: () throws -> [BenchmarkRow])] = [
   ("detection", Detection.run), ("throws", ThrowSpeed.run),
 ]
 
-if CommandLine.arguments.dropFirst().first == "--child" {
-  try Child.run(Array(CommandLine.arguments.dropFirst(2)))
-} else if let only = CommandLine.arguments.dropFirst().first {
-  // One part of it, and nothing is written.
-  guard let part = parts.first(where: { $0.name == only }) else {
-    throw BenchmarkError("no part is called \(only); there are: \(parts.map(\.name).joined(separator: ", "))")
+runBenchmark {
+  if CommandLine.arguments.dropFirst().first == "--child" {
+    try Child.run(Array(CommandLine.arguments.dropFirst(2)))
+  } else if let only = CommandLine.arguments.dropFirst().first {
+    // One part of it, and nothing is written.
+    guard let part = parts.first(where: { $0.name == only }) else {
+      throw BenchmarkError("no part is called \(only); there are: \(parts.map(\.name).joined(separator: ", "))")
+    }
+    if only == "tools" { requirePrograms(OtherTools.packages) }
+    var results = BenchmarkTable()
+    results.add(try part.run())
+  } else {
+    // Before it has measured for minutes.
+    requirePrograms(OtherTools.packages)
+    var results = BenchmarkTable()
+    for part in parts { results.add(try part.run()) }
+    try results.writeJSON("capture")
+    try results.writeCaptureCost()
   }
-  var results = BenchmarkTable()
-  results.add(try part.run())
-} else {
-  var results = BenchmarkTable()
-  for part in parts { results.add(try part.run()) }
-  try results.writeJSON("capture")
-  try results.writeCaptureCost()
 }

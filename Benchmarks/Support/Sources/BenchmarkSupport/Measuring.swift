@@ -9,6 +9,28 @@ public struct BenchmarkError: Error, CustomStringConvertible {
   public init(_ description: String) { self.description = description }
 }
 
+/// Runs a benchmark; an error ends the program with one line on standard error.
+public func runBenchmark(_ body: () throws -> Void) {
+  do { try body() } catch { endBenchmark("\(error)") }
+}
+
+/// Ends the program, if one of the programs that it measures beside is missing, with one line that names the Debian packages to install.
+///
+/// - Parameter programs: Their paths, and the package that each is in.
+public func requirePrograms(_ programs: [String: String]) {
+  let missing = programs.filter { access($0.key, X_OK) != 0 }.sorted { $0.key < $1.key }
+  guard !missing.isEmpty else { return }
+  endBenchmark(
+    "\(missing.map(\.key).joined(separator: " and ")) not installed: apt-get install \(missing.map(\.value).joined(separator: " "))"
+  )
+}
+
+/// Ends the program with one line on standard error.
+public func endBenchmark(_ reason: String) -> Never {
+  FileHandle.standardError.write(Data("\(ProcessInfo.processInfo.processName): \(reason)\n".utf8))
+  exit(1)
+}
+
 extension [Double] {
   /// The value below which that share of the sorted values lies.
   public func percentile(_ share: Double) -> Double {
