@@ -4,7 +4,7 @@ import Testing
 
 @testable import stalld
 
-/// `stalld demo`, as it is installed: without the names of its functions.
+/// `stalld demo`, with the names of its functions and without.
 @Suite(
   .serialized, .takingTurns, .repeatedAfterStandstills(because: "the stalls of the demonstration have known durations"),
   .timeLimit(.minutes(2)))
@@ -26,9 +26,19 @@ struct DemoTests {
       demo.errors.contains(
         /All 4 planned stalls were reported, and (nothing else was|turns that were late on this busy machine, .*: \d+) \(/
       ))
-    #expect(demo.errors.contains("This program is stripped") == (stripping != nil))
+    #expect(demo.errors.contains("this program is stripped") == (stripping != nil))
     for function in ["computeWithoutPause", "sleepOnTheMainLoop", "readFromASlowPeer", "waitForABusyLock"] {
       #expect(demo.errors.contains("\(function)()"), "\(function)")
+    }
+  }
+
+  @Test("an optimized program exports the functions that stall: a static one names them after it was stripped")
+  func functionsAreExported() throws {
+    let nm = try #require(Program.installed("nm"), "binutils is missing")
+    let symbols = try Program.run(nm, ["--defined-only", Program.built("stalld", "release").path]).output
+    for stall in PlannedStall.allCases {
+      let function = "8DemoHostO\(stall.function.utf8.count)\(stall.function)yyFZ"
+      #expect(symbols.contains(" T $s6stalld\(function)\n"), "\(function) is not exported")
     }
   }
 

@@ -21,8 +21,8 @@ struct DemoCommand: ParsableCommand {
       terminal, only the last of the report lines is printed, after the summary. The service does not inherit \
       STALLMONITOR_ variables, so every run gives the same result.
 
-      Exit code: 0 if exactly the planned stalls were reported, each with the right function and cause; 1 otherwise. If the program \
-      is stripped, reports have offsets instead of names, and the demo checks the order of the stalls.
+      Exit code: 0 if exactly the planned stalls were reported, each with the right function and cause; 1 otherwise. Without \
+      libdw, reports have offsets instead of names, and the demo checks the order of the stalls.
       """)
 
   @Flag(help: .hidden)

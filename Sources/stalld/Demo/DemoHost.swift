@@ -5,7 +5,10 @@ import StallMonitor
 import Synchronization
 
 /// The process that `stalld demo` watches: a service on `Loop.main` with healthy work, and four functions that block it.
-enum DemoHost {
+///
+/// The functions are public, so that a static executable exports them. It is installed without its symbol table, and its
+/// reports still have their names.
+public enum DemoHost {
   /// Runs the service to its end.
   ///
   /// Its report lines go to standard output.
@@ -35,21 +38,24 @@ enum DemoHost {
 
   /// Blocks by computing.
   @inline(never)
-  static func computeWithoutPause() {
-    let end = ContinuousClock.now + PlannedStall.computing.duration
-    while ContinuousClock.now < end {}
+  public static func computeWithoutPause() {
+    // Without code of Swift's runtime: a static executable has that without names.
+    var time = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    let end = time.tv_sec * 1_000_000_000 + time.tv_nsec + Int(PlannedStall.computing.duration / .nanoseconds(1))
+    while time.tv_sec * 1_000_000_000 + time.tv_nsec < end { clock_gettime(CLOCK_MONOTONIC, &time) }
   }
 
   /// Blocks by sleeping.
   @inline(never)
-  static func sleepOnTheMainLoop() {
+  public static func sleepOnTheMainLoop() {
     var time = timespec(tv_sec: 0, tv_nsec: Int(PlannedStall.sleeping.duration / .nanoseconds(1)))
     nanosleep(&time, nil)
   }
 
   /// Blocks by reading from a pipe whose writer takes its time.
   @inline(never)
-  static func readFromASlowPeer() {
+  public static func readFromASlowPeer() {
     var ends: [Int32] = [0, 0]
     guard pipe(&ends) == 0 else { return }
     let (readEnd, writeEnd) = (ends[0], ends[1])
@@ -67,7 +73,7 @@ enum DemoHost {
 
   /// Blocks by taking a lock that another thread holds.
   @inline(never)
-  static func waitForABusyLock() {
+  public static func waitForABusyLock() {
     let lock = DemoLock()
     let holder = PeerThread(name: "lock-keeper") { keepTheLock(lock) }
     lock.waitUntilHeld()

@@ -108,7 +108,9 @@ final class DemoJudge {
     }
     if known.count > ended.count { faults.append("\(known.count - ended.count) stalls have no end") }
     if faults.isEmpty {
-      let names = hasUnnamed ? " This program is stripped: reports have offsets instead of function names." : ""
+      let names =
+        hasUnnamed
+        ? " Reports have offsets instead of function names: libdw is missing, or this program is stripped." : ""
       let others =
         delays.isEmpty
         ? "nothing else was"
