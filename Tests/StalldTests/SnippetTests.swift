@@ -20,6 +20,7 @@ import Testing
   /// Programs that pages use, and that are no part of this repository.
   private static let others: Set<String> = [
     "apt", "apt-get", "cat", "cc", "cd", "curl", "duckdb", "export", "flamegraph.pl", "git", "go", "grep", "head",
+    "install",
     "journalctl", "jq", "kill", "sleep", "mkdir", "nc", "podman", "printf", "sha256sum", "systemctl",
     "systemd-sysusers",
     "systemd-tmpfiles",
