@@ -102,7 +102,7 @@ final class RunningAgent {
   }
 
   /// What is in its file and in those that were rotated, oldest first.
-  private func texts() throws -> [String] {
+  func texts() throws -> [String] {
     // A file that was packed meanwhile may have been seen under no name, or have gone before it was read.
     while true {
       let names = try fileNames()

@@ -19,6 +19,11 @@ let repeatScenarios: [String: @Sendable () -> Void] = [
   "two-functions": {
     once { say("result=\(handleRequest())") }
   },
+  // Stalls of 30 ms, a few in each second, until the time is over, and a long last one; then how many there were.
+  "often": {
+    stallOften(1, until: now() + Double(milliseconds))
+    Loop.main.run()
+  },
 ]
 
 enum PlannedStall: Sendable {
@@ -47,6 +52,17 @@ private func stalls(_ plan: [PlannedStall]) {
   }
   next(plan[...])
   Loop.main.run()
+}
+
+@Sendable
+private func stallOften(_ number: Int, until end: Double) {
+  Loop.main.after(250) {
+    let isLast = now() > end
+    usleep(isLast ? 500_000 : 30_000)
+    guard isLast else { return stallOften(number + 1, until: end) }
+    say("stalls=\(number)")
+    Loop.main.after(100) { Loop.main.stop() }
+  }
 }
 
 // Different enough that the optimizer does not make them one, and not tail calls.
