@@ -82,9 +82,7 @@ struct GroupingPass {
     var group = StallGroup(key: rows.first.map { name(of: stalls[Int($0)]) } ?? "", culprit: "", cause: "")
     var hosts: Set<UInt32> = []
     var durations: [Double] = []
-    var culprits: [UInt32: Double] = [:]
-    var causeTimes = [Double](repeating: 0, count: causes.count)
-    var stacks: [UInt32: Double] = [:]
+    var pairs: [Pair: Double] = [:]
     for row in rows {
       let stall = stalls[Int(row)]
       group.count += Int(stall.count)
@@ -95,20 +93,33 @@ struct GroupingPass {
       hosts.insert(stall.host)
       if stall.isSummary { group.suppressed += Int(stall.count) } else { durations.append(stall.milliseconds) }
       if stall.state == .fatal { group.fatal += 1 }
-      culprits[stall.culprit, default: 0] += stall.milliseconds
-      causeTimes[Int(stall.cause)] += stall.milliseconds
-      if stall.stack != Stall.noStack { stacks[stall.stack, default: 0] += stall.milliseconds }
+      pairs[Pair(of: stall), default: 0] += stall.milliseconds
     }
     durations.sort()
     group.hosts = max(1, hosts.count)
     group.percentiles = StallGroup.Percentiles(ofSorted: durations)
-    group.culprit = grouping == .culprit ? group.key : heaviest(culprits.filter { $0.key != 0 }).map { texts[$0] } ?? ""
-    group.cause = causeTimes.indices.max { (causeTimes[$0], $1) < (causeTimes[$1], $0) }.map { causes[$0] } ?? ""
-    group.stack = heaviest(stacks).map(Int.init)
+    guard let pair = heaviest(pairs) else { return group }
+    (group.culprit, group.cause) = (texts[pair.culprit], causes[Int(pair.cause)])
+    var stacks: [UInt32: Double] = [:]
+    for row in rows where stalls[Int(row)].stack != Stall.noStack && Pair(of: stalls[Int(row)]) == pair {
+      stacks[stalls[Int(row)].stack, default: 0] += stalls[Int(row)].milliseconds
+    }
+    group.stack = stacks.max { ($0.value, $1.key) < ($1.value, $0.key) }.map { Int($0.key) }
     return group
   }
 
-  private func heaviest(_ weights: [UInt32: Double]) -> UInt32? {
-    weights.max { ($0.value, $1.key) < ($1.value, $0.key) }?.key
+  /// What a row shows as one: the function that stalls, and why it does.
+  private struct Pair: Hashable {
+    var culprit: UInt32
+    var cause: UInt8
+
+    init(of stall: Stall) { (culprit, cause) = (stall.culprit, stall.cause) }
+  }
+
+  private func heaviest(_ pairs: [Pair: Double]) -> Pair? {
+    pairs.max { one, other in
+      guard one.value == other.value else { return one.value < other.value }
+      return (texts[other.key.culprit], other.key.cause) < (texts[one.key.culprit], one.key.cause)
+    }?.key
   }
 }

@@ -2,7 +2,7 @@
 struct StallGroup {
   /// The shared value of the group's key, such as function, fingerprint or cause; empty if it is not known.
   var key: String
-  /// The responsible function and the cause with the most time; empty if none is known.
+  /// The responsible function and the cause that together have the most time; empty if it is not known.
   var culprit: String
   var cause: String
   /// The number of stalls, including those of summaries.
@@ -20,7 +20,7 @@ struct StallGroup {
   /// Seconds since 1970: when the first began, and the last ended.
   var first = Double.infinity
   var last = -Double.infinity
-  /// The stack with the most time, a number of ``ReportSummary/stacks``.
+  /// The stack with the most time that stalls of this function and cause had, a number of ``ReportSummary/stacks``.
   var stack: Int?
 
   /// What groups are ranked by: what many hosts suffer from comes before what one does.

@@ -37,12 +37,23 @@ function select() {
     ? inTime.map(row => [row[STACK], row[GROUP], row[CAUSE], row[MS], row[COUNT]])
     : data.weights.filter(weight => isChosen(weight[2], weight[1]));
   const groups = new Map();
-  for (const [, number, , ms, count] of weights) {
+  for (const [stack, number, cause, ms, count] of weights) {
     if (number < 0) continue;
     let group = groups.get(number);
     if (!group) groups.set(number, group = { ...data.groups[number], number, ms: 0, count: 0, p50: null, p95: null, p99: null, max: null, hosts: null, suppressed: null, fatal: null, first: null, last: null });
     group.ms += ms;
     group.count += count;
+    const times = (group.times ??= new Map()).get(cause) ?? { ms: 0, stacks: new Map() };
+    group.times.set(cause, times);
+    times.ms += ms;
+    times.stacks.set(stack, (times.stacks.get(stack) ?? 0) + ms);
+  }
+  // The cause with the most time, and the stack with the most time of that cause: what a row shows belongs together.
+  for (const group of groups.values()) {
+    const [cause, times] = [...group.times].reduce((a, b) => b[1].ms > a[1].ms ? b : a);
+    const stacks = [...times.stacks].filter(([stack]) => stack >= 0);
+    group.cause = data.causes[cause];
+    group.stack = stacks.length ? stacks.reduce((a, b) => b[1] > a[1] ? b : a)[0] : -1;
   }
   if (isWhole) {
     const told = new Map();
