@@ -19,7 +19,7 @@ struct GroupColumn: Sendable {
   /// A column of the table for people.
   struct Heading {
     var title: String
-    /// What has the highest number is left out first where the terminal is narrow; 0 stays.
+    /// As of ``TextTableLayout/Column/yields``.
     var yields: Int
   }
 
@@ -55,7 +55,7 @@ struct GroupColumn: Sendable {
     "key", .name(\.key, whenUnknown: unknownName), page: "key", heading: { Heading(title: $0.rawValue, yields: 0) })
   private static let culprit = GroupColumn(
     "culprit", .name(\.culprit, whenUnknown: unknownName), page: nil,
-    heading: { $0 == .culprit ? nil : Heading(title: "culprit", yields: 0) })
+    heading: { $0 == .culprit ? nil : Heading(title: "culprit", yields: 1) })
   private static let cause = GroupColumn(
     "cause", .text(\.cause), page: "cause", heading: { $0 == .cause ? nil : Heading(title: "cause", yields: 0) })
   private static let count = GroupColumn(
@@ -63,27 +63,27 @@ struct GroupColumn: Sendable {
   private static let suppressed = GroupColumn("suppressed", .count(\.suppressed), page: "suppressed")
   private static let fatal = GroupColumn("fatal", .count(\.fatal), page: "fatal")
   private static let hosts = GroupColumn(
-    "hosts", .count(\.hosts), page: "hosts", heading: { _ in Heading(title: "hosts", yields: 0) })
+    "hosts", .count(\.hosts), page: "hosts", heading: { _ in Heading(title: "hosts", yields: 3) })
   private static let total = GroupColumn(
     "total_ms", .milliseconds { $0.milliseconds }, page: "ms", heading: { _ in Heading(title: "total", yields: 0) })
   private static let p50 = GroupColumn(
-    "p50_ms", .milliseconds { $0.percentiles?.p50 }, page: "p50", heading: { _ in Heading(title: "p50", yields: 0) })
+    "p50_ms", .milliseconds { $0.percentiles?.p50 }, page: "p50", heading: { _ in Heading(title: "p50", yields: 4) })
   private static let p95 = GroupColumn(
-    "p95_ms", .milliseconds { $0.percentiles?.p95 }, page: "p95", heading: { _ in Heading(title: "p95", yields: 3) })
+    "p95_ms", .milliseconds { $0.percentiles?.p95 }, page: "p95", heading: { _ in Heading(title: "p95", yields: 12) })
   private static let p99 = GroupColumn(
-    "p99_ms", .milliseconds { $0.percentiles?.p99 }, page: "p99", heading: { _ in Heading(title: "p99", yields: 1) })
+    "p99_ms", .milliseconds { $0.percentiles?.p99 }, page: "p99", heading: { _ in Heading(title: "p99", yields: 10) })
   private static let longest = GroupColumn(
-    "max_ms", .milliseconds { $0.longest }, page: "max", heading: { _ in Heading(title: "max", yields: 0) })
+    "max_ms", .milliseconds { $0.longest }, page: "max", heading: { _ in Heading(title: "max", yields: 2) })
   private static let first = GroupColumn(
-    "first_seen", .time(\.first), page: "first", heading: { _ in Heading(title: "first seen (UTC)", yields: 4) })
+    "first_seen", .time(\.first), page: "first", heading: { _ in Heading(title: "first seen (UTC)", yields: 13) })
   private static let last = GroupColumn(
-    "last_seen", .time(\.last), page: "last", heading: { _ in Heading(title: "last seen (UTC)", yields: 2) })
+    "last_seen", .time(\.last), page: "last", heading: { _ in Heading(title: "last seen (UTC)", yields: 11) })
 }
 
 // MARK: - Formats
 
 extension GroupColumn {
-  private static func timeText(_ seconds: Double) -> String {
+  static func timeText(_ seconds: Double) -> String {
     Timestamp(secondsSince1970: seconds, rounded: .toNearestOrEven)?.text(fractionDigits: 3) ?? ""
   }
 

@@ -15,7 +15,7 @@ struct Screen {
     case good = "32"
   }
 
-  /// Asks standard output and the environment: `COLUMNS`, `NO_COLOR` (https://no-color.org), `TERM`.
+  /// Asks the environment (`COLUMNS`, `NO_COLOR` of https://no-color.org, `TERM`) and standard output.
   static func current() -> Screen {
     let isTerminal = isatty(STDOUT_FILENO) == 1
     var size = winsize()
@@ -25,7 +25,20 @@ struct Screen {
     let ofVariable = variable("COLUMNS").flatMap { Int($0) }.flatMap { $0 > 0 ? $0 : nil }
     let hasColours = isTerminal && (variable("NO_COLOR") ?? "").isEmpty && variable("TERM") != "dumb"
     return Screen(
-      isTerminal: isTerminal, width: isTerminal ? max(40, known ?? ofVariable ?? 80) : 0, hasColours: hasColours)
+      isTerminal: isTerminal, width: isTerminal ? ofVariable ?? known ?? 80 : 0, hasColours: hasColours)
+  }
+
+  /// The text in lines that fit, each in the style.
+  func wrapped(_ text: String, _ style: Style? = nil) -> [String] {
+    var lines: [String] = []
+    for word in text.split(separator: " ") {
+      if let last = lines.last, width == 0 || TerminalText.width(last) + 1 + TerminalText.width(String(word)) <= width {
+        lines[lines.count - 1] = "\(last) \(word)"
+      } else {
+        lines.append(width > 0 ? TerminalText.cut(String(word), to: width) : String(word))
+      }
+    }
+    return style.map { style in lines.map { styled($0, style) } } ?? lines
   }
 
   /// The text in a style, if there are colours.
