@@ -37,6 +37,7 @@ struct CheckCommand: ParsableCommand {
   func validate() throws { try options.refuseUnexpected(others: ["print"]) }
 
   func run() throws {
+    if print { try OutputFile.checkStandardOutput(of: "check", inputs: InputFiles([options.file.path])) }
     let settings = try options.loadOrExit()
     if let note = Self.note(options.file) { StandardError.say("stalld check: " + note) }
     var needs = UnitNeeds(settings)

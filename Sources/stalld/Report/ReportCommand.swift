@@ -24,10 +24,16 @@ struct ReportCommand: ParsableCommand {
       With --diff the command compares two files (stalld report --diff OLD NEW) or two releases in the same files \
       (stalld report --diff release:1.0 release:1.1 FILE…) and shows what is new, worse, better or gone. A rate is the stalled \
       time of a row divided by the days from the first to the last stall of all rows of that side. If a side covers less than a \
-      minute, totals are compared instead.
+      day, totals are compared instead.
 
-      Exit code: 0; 1 if no input could be read, all lines were skipped (except with --format otlp), a release of --diff is not in \
-      an input that has stalls, or the output cannot be written; 64 usage error.
+      Times are UTC. A day of --since begins at 00:00 UTC; 2026-11-21+01:00 is a day of another offset.
+
+      If a file could not be read to its end, the output has what was read, and says so. A file that was compressed or rotated \
+      since the command began is read under its new name. The page of --html replaces an earlier page or an empty file, and \
+      nothing else.
+
+      Exit code: 0; 1 if an input could not be read to its end, all lines were skipped (except with --format otlp), a release of \
+      --diff is not in an input that has stalls, or the output cannot be written; 64 usage error.
       """)
 
   @Option(help: ArgumentHelp("Group stalls by this key.", valueName: "key"))
@@ -117,54 +123,72 @@ struct ReportCommand: ParsableCommand {
   }
 
   func run() throws {
-    if format == .otlp { return try OTLPConversion.run(files.isEmpty ? ["-"] : files) }
-    if html != nil || format.format == nil { return try writePictures() }
+    let releases = diff ? files.prefix(2).filter { $0.hasPrefix(DiffArgument.releasePrefix) } : []
+    let inputs = InputFiles(Array(files.dropFirst(releases.count)))
+    let output = OutputFile(path: html ?? "-", inputs: inputs)
+    try succeed { () throws(OutputFile.Failure) in try output.check() }
+    if inputs.hasStandardInput { InputAdvice.noteTerminal("report") }
+    if format == .otlp { return try OTLPConversion.run(inputs) }
     let screen = Screen.current()
     let view = ReportView(
       limit: limit, showsStacks: stacks || allFrames, showsAll: allFrames, showsGraphs: graphs ?? screen.isTerminal,
       screen: screen)
-    let text = diff ? try comparison(view) : try summary(view)
-    StandardOutput.writeOrExit("report", Array(text.utf8))
+    if diff {
+      let (comparison, isComplete) = try comparison(inputs)
+      write(format.format?.text(of: comparison, view))
+      if !isComplete { throw ExitCode(1) }
+      return
+    }
+    let summary = summary(try read(inputs))
+    note(summary)
+    let details = details.map(DetailTrees.init(directory:))
+    if html != nil || format.format == nil {
+      let page = html.map { _ in ReportPage(summary, details: details).html() }
+      try succeed { () throws(OutputFile.Failure) in
+        try output.write(page ?? TerminalText.json(format.export(summary)))
+      }
+    } else {
+      write(format.format?.text(of: summary, view))
+    }
+    if let unread = details?.unread { StandardError.say("report", unread) }
+    if !summary.unreadable.isEmpty || details?.unread != nil { throw ExitCode(1) }
   }
 
-  private func summary(_ view: ReportView) throws -> String {
-    let summary = ReportSummary(try read(files), grouping: by, shortest: min?.milliseconds ?? 0)
-    note(summary)
-    return format.format?.text(of: summary, view) ?? ""
-  }
-
-  /// The page of --html, or what is for other programs.
-  private func writePictures() throws {
-    let summary = ReportSummary(try read(files), grouping: by, shortest: min?.milliseconds ?? 0)
-    note(summary)
-    let page = html.map { _ in ReportPage(summary, details: details.map(DetailTrees.init(directory:))).html() }
-    do throws(SystemError) {
-      try OutputFile.write(page ?? TerminalText.json(format.export(summary)), to: html ?? "-")
+  /// Runs `body`; on a failure, says why and throws an exit code.
+  private func succeed(_ body: () throws(OutputFile.Failure) -> Void) throws {
+    do throws(OutputFile.Failure) {
+      try body()
     } catch {
-      let advice = html.map { InputAdvice.output(error.code, $0) } ?? ""
-      StandardError.say("report", "\(html ?? "standard output"): \(error)\(advice)")
+      guard !error.isEndOfReader else { return }
+      StandardError.say("report", "\(error)")
       throw ExitCode(1)
     }
   }
 
-  private func comparison(_ view: ReportView) throws -> String {
-    let shortest = min?.milliseconds ?? 0
+  private func write(_ text: String?) { StandardOutput.writeOrExit("report", Array((text ?? "").utf8)) }
+
+  private func summary(_ pass: consuming ReportPass, release: String? = nil) -> ReportSummary {
+    ReportSummary(pass, grouping: by, shortest: min?.milliseconds ?? 0, release: release)
+  }
+
+  /// What changed, and whether all files could be read.
+  private func comparison(_ inputs: InputFiles) throws -> (ReportComparison, isComplete: Bool) {
     let (old, new): (ReportSummary, ReportSummary)
     if case .release(let before) = DiffArgument(files[0]), case .release(let after) = DiffArgument(files[1]) {
-      let pass = try read(Array(files.dropFirst(2)))
+      let pass = try read(inputs)
       try require([before, after], in: pass)
-      old = ReportSummary(pass, grouping: by, shortest: shortest, release: before)
-      new = ReportSummary(pass, grouping: by, shortest: shortest, release: after)
+      old = summary(pass, release: before)
+      new = summary(pass, release: after)
     } else {
-      old = ReportSummary(try read([files[0]]), grouping: by, shortest: shortest)
-      new = ReportSummary(try read([files[1]]), grouping: by, shortest: shortest)
+      old = summary(try read(InputFiles([files[0]])))
+      new = summary(try read(InputFiles([files[1]])))
     }
     note(new)
     for (side, name) in [(old, files[0]), (new, files[1])] where side.groups.isEmpty {
       StandardError.say("report", "\(name): no stalls")
     }
     let comparison = ReportComparison(old: old, named: files[0], new: new, named: files[1])
-    return format.format?.text(of: comparison, view) ?? ""
+    return (comparison, old.unreadable.isEmpty && new.unreadable.isEmpty)
   }
 
   /// Throws if the stalls are of other releases than the two that are to be compared.
@@ -181,23 +205,23 @@ struct ReportCommand: ParsableCommand {
   }
 
   /// Says what could not be read; throws if that is all.
-  private func read(_ files: [String]) throws -> ReportPass {
+  private func read(_ inputs: InputFiles) throws -> ReportPass {
     let filter = ReportPass.Filter(since: since?.seconds ?? -.infinity, service: service)
-    if files.isEmpty || files.contains("-") { InputAdvice.noteTerminal("report") }
-    let outcome = ReportReader(filter: filter).read(files.isEmpty ? ["-"] : files)
-    for failure in outcome.failures { StandardError.say("report", "\(failure.file): \(failure.reason)") }
+    let outcome = ReportReader(filter: filter).read(inputs)
+    let (failures, opened) = (outcome.inputs.failures, outcome.inputs.opened)
+    for failure in failures { StandardError.say("report", "\(failure.file): \(failure.reason)") }
     let skipped = outcome.pass.skipped
     for line in skipped.named { StandardError.say("report", "\(line.file), line \(line.number): \(line.reason)") }
     if skipped.count > 0 {
       StandardError.say(
         "report", "skipped \(skipped.count) of \(outcome.pass.lines) lines")
     }
-    if outcome.opened > 0, outcome.pass.lines == 0, outcome.failures.isEmpty {
+    if opened > 0, outcome.pass.lines == 0, failures.isEmpty {
       StandardError.say("report", InputAdvice.noLines)
-    } else if outcome.opened > 0, skipped.count == outcome.pass.lines {
+    } else if opened > 0, skipped.count == outcome.pass.lines {
       StandardError.say("report", InputAdvice.noReports)
     }
-    let isNothingRead = outcome.opened == 0 || (outcome.pass.lines == 0 && !outcome.failures.isEmpty)
+    let isNothingRead = opened == 0 || (outcome.pass.lines == 0 && !failures.isEmpty)
     if isNothingRead || (skipped.count > 0 && skipped.count == outcome.pass.lines) { throw ExitCode(1) }
     return outcome.pass
   }

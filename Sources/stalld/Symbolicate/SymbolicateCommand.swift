@@ -86,6 +86,8 @@ struct SymbolicateCommand: ParsableCommand {
   }
 
   func run() throws {
+    var inputs = InputFiles(files)
+    try OutputFile.checkStandardOutput(of: "symbolicate", inputs: inputs)
     if let obstacle = DebugFiles.obstacle() {
       SymbolicationPass.say("cannot look up function names: \(obstacle)")
       throw ExitCode(1)
@@ -94,18 +96,17 @@ struct SymbolicateCommand: ParsableCommand {
       executables: executables, searchDirectories: searchDirectories,
       debugDirectories: debugDirectories + ["/usr/lib/debug"])
     let pass = SymbolicationPass(names: names)
-    var failed = false
-    if files.isEmpty || files.contains("-") { InputAdvice.noteTerminal("symbolicate") }
-    for file in files.isEmpty ? ["-"] : files {
+    if inputs.hasStandardInput { InputAdvice.noteTerminal("symbolicate") }
+    while let input = inputs.open() {
       do {
-        try pass.run(file)
+        try pass.run(input)
       } catch {
-        SymbolicationPass.say("\(file): \(InputAdvice.reason(error))")
-        failed = true
+        inputs.fail(input.name, InputAdvice.reason(error))
       }
     }
+    for failure in inputs.failures { SymbolicationPass.say("\(failure.file): \(failure.reason)") }
     pass.summarize()
-    if !failed, let advice = pass.advice { SymbolicationPass.say(advice) }
-    if failed || pass.hasNoReports { throw ExitCode(1) }
+    if inputs.failures.isEmpty, let advice = pass.advice { SymbolicationPass.say(advice) }
+    if !inputs.failures.isEmpty || pass.hasNoReports { throw ExitCode(1) }
   }
 }

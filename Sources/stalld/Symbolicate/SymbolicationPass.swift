@@ -25,10 +25,9 @@ final class SymbolicationPass {
   /// Lets one file through; `-` is standard input.
   ///
   /// Throws why it cannot be read.
-  func run(_ file: String) throws {
-    let descriptor = file == "-" ? 0 : open(file, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw SystemError(code: errno) }
-    var reader = LineReader(descriptor: descriptor)
+  func run(_ input: InputFiles.Input) throws {
+    let file = input.name
+    var reader = LineReader(descriptor: input.descriptor)
     reader.willWait = { self.flush() }
     var number = 0
     // What was read before an error is written.

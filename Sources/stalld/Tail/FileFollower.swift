@@ -9,6 +9,7 @@ final class FileFollower: @unchecked Sendable {
 
   private let path: String
   private let handle: ([UInt8]) -> Void
+  private let didFail: (SystemError) -> Void
   private var descriptor: Int32
   private var splitter = LineSplitter()
   private var position = 0
@@ -22,12 +23,17 @@ final class FileFollower: @unchecked Sendable {
   ///   - descriptor: Open on it; this closes it.
   ///   - lines: How many of its lines to begin with.
   ///   - loop: The calling thread's.
+  ///   - didFail: Called when the file cannot be read.
   ///   - handle: Called with each line, without its newline.
   /// - Throws: `LoopError` if its directory can't be watched.
-  init(path: String, descriptor: Int32, lines: Int, loop: Loop, handle: @escaping ([UInt8]) -> Void) throws {
+  init(
+    path: String, descriptor: Int32, lines: Int, loop: Loop, didFail: @escaping (SystemError) -> Void,
+    handle: @escaping ([UInt8]) -> Void
+  ) throws {
     self.path = path
     self.descriptor = descriptor
     self.handle = handle
+    self.didFail = didFail
     // The directory, for a file that is replaced is another file; of a link, the directory that the file is in.
     let real = realpath(path, nil).map { pointer in
       defer { free(pointer) }
@@ -83,7 +89,10 @@ final class FileFollower: @unchecked Sendable {
     while true {
       let count = pread(descriptor, &buffer, buffer.count, position)
       if count < 0, errno == EINTR { continue }
-      guard count > 0 else { return }
+      guard count > 0 else {
+        if count < 0 { didFail(SystemError(code: errno)) }
+        return
+      }
       position += count
       let skipped = splitter.skipped
       splitter.take(buffer[..<count], handle)

@@ -7,7 +7,7 @@ final class StreamFollower: @unchecked Sendable {
 
   private let descriptor: Int32
   private let handle: ([UInt8]) -> Void
-  private let didEnd: () -> Void
+  private let didEnd: (SystemError?) -> Void
   private var splitter = LineSplitter()
   private var source: Loop.DescriptorSource?
 
@@ -15,7 +15,9 @@ final class StreamFollower: @unchecked Sendable {
   var brokenLines: Int { splitter.skipped }
 
   /// Makes one that does not read yet; the descriptor stays the caller's.
-  init(_ descriptor: Int32, handle: @escaping ([UInt8]) -> Void, didEnd: @escaping () -> Void) {
+  ///
+  /// `didEnd` has the error if that is why nothing more can be read.
+  init(_ descriptor: Int32, handle: @escaping ([UInt8]) -> Void, didEnd: @escaping (SystemError?) -> Void) {
     self.descriptor = descriptor
     self.handle = handle
     self.didEnd = didEnd
@@ -39,14 +41,15 @@ final class StreamFollower: @unchecked Sendable {
   private func readSome() -> Bool {
     var buffer = [UInt8](repeating: 0, count: 64 << 10)
     let count = read(descriptor, &buffer, buffer.count)
-    if count < 0, errno == EINTR || errno == EAGAIN { return true }
+    let code = errno
+    if count < 0, code == EINTR || code == EAGAIN { return true }
     if count > 0 {
       splitter.take(buffer[..<count], handle)
       return true
     }
     source?.invalidate()
     if let rest = splitter.takeRest() { handle(rest) }
-    didEnd()
+    didEnd(count < 0 ? SystemError(code: code) : nil)
     return false
   }
 }

@@ -64,6 +64,7 @@ struct TailCommand: ParsableCommand {
   }
 
   func run() throws {
+    if !files.isEmpty { try OutputFile.checkStandardOutput(of: "tail", inputs: InputFiles(files)) }
     let loop = Loop.main
     // Before there are other threads: they inherit the blocked signals.
     let stopSignals = try Loop.SignalSource([SIGINT, SIGTERM], name: "stop signals") { _ in loop.stop() }

@@ -30,6 +30,7 @@ final class TailSession: @unchecked Sendable {
   private var lines = 0
   private var reports = 0
   private var inputsWithLines: Set<String> = []
+  private var failedInputs: Set<String> = []
   private var hasWritten = false
   private var hasNotedNoMatch = false
   /// Whether all inputs ended without a line.
@@ -45,7 +46,9 @@ final class TailSession: @unchecked Sendable {
   /// Follows a file, or reads a pipe that has a name.
   func follow(_ path: String, lines: Int) throws {
     // A pipe without a writer must not hold this up.
-    let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    var descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    // The agent may have compressed it since.
+    if descriptor < 0, errno == ENOENT { descriptor = open(path + ".gz", O_RDONLY | O_CLOEXEC | O_NONBLOCK) }
     var facts = stat()
     guard descriptor >= 0, fstat(descriptor, &facts) == 0 else { throw SystemError(code: errno) }
     guard facts.st_mode & S_IFMT != S_IFDIR else { throw SystemError(code: EISDIR) }
@@ -62,9 +65,10 @@ final class TailSession: @unchecked Sendable {
       read(descriptor, path)
       return
     }
-    let follower = try FileFollower(path: path, descriptor: descriptor, lines: lines, loop: loop) { [weak self] in
-      self?.take($0, from: path)
-    }
+    let follower = try FileFollower(
+      path: path, descriptor: descriptor, lines: lines, loop: loop,
+      didFail: { [weak self] in self?.noteFailure(of: path, $0) }
+    ) { [weak self] in self?.take($0, from: path) }
     openInputs += 1
     files.append(follower)
     loop.perform(name: "followed file") { [weak self] in
@@ -91,7 +95,7 @@ final class TailSession: @unchecked Sendable {
     openInputs += 1
     let stream = StreamFollower(
       agent.descriptor, handle: { [weak self] in self?.takeFromAgent($0) },
-      didEnd: { [weak self] in
+      didEnd: { [weak self] _ in
         withExtendedLifetime(agent) {}
         self?.fail("the agent at \(path) closed the connection")
       })
@@ -112,8 +116,9 @@ final class TailSession: @unchecked Sendable {
   private func read(_ descriptor: Int32, _ name: String) {
     let stream = StreamFollower(
       descriptor, handle: { [weak self] in self?.take($0, from: name) },
-      didEnd: { [weak self] in
+      didEnd: { [weak self] error in
         guard let self else { return }
+        if let error { noteFailure(of: name, error) }
         openInputs -= 1
         if openInputs == 0 { loop.stop() }
       })
@@ -174,6 +179,13 @@ final class TailSession: @unchecked Sendable {
       isOutputGone = true
       if error.code == EPIPE { loop.stop() } else { fail("standard output: \(error)") }
     }
+  }
+
+  /// Says why an input could not be read to its end; others are read on.
+  private func noteFailure(of input: String, _ error: SystemError) {
+    guard failedInputs.insert(input).inserted else { return }
+    say("\(input): \(InputAdvice.reason(error.code))")
+    hasFailed = true
   }
 
   private func fail(_ reason: String) {

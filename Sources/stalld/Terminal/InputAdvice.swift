@@ -18,12 +18,14 @@ enum InputAdvice {
   }
 
   /// What to do if a file cannot be written, as the end of a sentence; empty if that is not known.
-  static func output(_ code: Int32, _ path: String) -> String {
+  ///
+  /// `parent` is the directory that refused a new file.
+  static func output(_ code: Int32, _ path: String, in parent: String? = nil) -> String {
     let directory = PathParts(path).directory
     return switch code {
     case ENOENT: "; create the directory \(directory), or give another file"
     case EISDIR: "; give the name of a file, such as \(path)/report.html"
-    case EACCES: "; let user \(geteuid()) write to it, or give another file"
+    case EACCES, EPERM, EROFS: "; let user \(geteuid()) write to \(parent ?? "it"), or give another file"
     default: ""
     }
   }

@@ -19,20 +19,28 @@ struct ComparisonColumn: Sendable {
   let content: Content
   /// The second of a pair: before and after.
   let isAfter: Bool
+  /// As of ``TextTableLayout/Column/yields``: a pair has one value.
+  let yields: Int
+  /// It needs periods that are long enough for rates.
+  let isRate: Bool
 
-  private init(_ name: String, titled title: String = "", _ content: Content, isAfter: Bool = false) {
+  private init(
+    _ name: String, titled title: String = "", _ content: Content, isAfter: Bool = false, yields: Int = 0,
+    isRate: Bool = false
+  ) {
     (self.name, self.title, self.content, self.isAfter) = (name, title, content, isAfter)
+    (self.yields, self.isRate) = (yields, isRate)
   }
 
   /// In the order of each format.
   static let all = [
     ComparisonColumn("change", .text { $0.kind.rawValue }),
-    ComparisonColumn("old_count", titled: "stalls", .count { $0.old?.count ?? 0 }),
-    ComparisonColumn("new_count", .count { $0.new?.count ?? 0 }, isAfter: true),
-    ComparisonColumn("old_total_ms", titled: "total", .milliseconds { $0.old?.milliseconds ?? 0 }),
-    ComparisonColumn("new_total_ms", .milliseconds { $0.new?.milliseconds ?? 0 }, isAfter: true),
-    ComparisonColumn("old_ms_per_day", titled: "per day", .milliseconds { $0.oldRate }),
-    ComparisonColumn("new_ms_per_day", .milliseconds { $0.newRate }, isAfter: true),
+    ComparisonColumn("old_count", titled: "stalls", .count { $0.old?.count ?? 0 }, yields: 3),
+    ComparisonColumn("new_count", .count { $0.new?.count ?? 0 }, isAfter: true, yields: 3),
+    ComparisonColumn("old_total_ms", titled: "total", .milliseconds { $0.old?.milliseconds ?? 0 }, yields: 2),
+    ComparisonColumn("new_total_ms", .milliseconds { $0.new?.milliseconds ?? 0 }, isAfter: true, yields: 2),
+    ComparisonColumn("old_ms_per_day", titled: "per day", .milliseconds { $0.oldRate }, yields: 1, isRate: true),
+    ComparisonColumn("new_ms_per_day", .milliseconds { $0.newRate }, isAfter: true, yields: 1, isRate: true),
     ComparisonColumn("factor", titled: "change", .factor { $0.factor }),
   ]
 

@@ -6,7 +6,12 @@ enum JSONFormat: ReportFormat {
   static func text(of summary: ReportSummary, _ view: ReportView) -> String {
     var object = JSONWriter()
     object.member("by", summary.grouping.rawValue)
+    object.member("since", summary.since.map(GroupColumn.timeText))
     object.member("lines", summary.lines)
+    object.object("unreadable", required: true) {
+      $0.member("count", summary.unreadable.count)
+      $0.array("first", summary.unreadable.prefix(SkippedLines.namedLimit).map(Self.failure))
+    }
     object.object("skipped", required: true) {
       $0.member("count", summary.skipped.count)
       $0.array("first", summary.skipped.named.map(Self.line))
@@ -21,6 +26,7 @@ enum JSONFormat: ReportFormat {
   static func text(of comparison: ReportComparison, _ view: ReportView) -> String {
     var object = JSONWriter()
     object.member("by", comparison.grouping.rawValue)
+    object.member("since", comparison.since.map(GroupColumn.timeText))
     object.object("old", required: true) { Self.write(comparison.old, to: &$0) }
     object.object("new", required: true) { Self.write(comparison.new, to: &$0) }
     object.array("changes", comparison.changes.prefix(view.limit).map(Self.change))
@@ -30,6 +36,13 @@ enum JSONFormat: ReportFormat {
   private static func text(_ object: JSONWriter, _ view: ReportView) -> String {
     let text = String(decoding: object.terminated(), as: UTF8.self)
     return view.screen.isTerminal ? TerminalText.printableJSON(text) : text
+  }
+
+  private static func failure(_ failure: InputFiles.Failure) -> JSONWriter {
+    var object = JSONWriter()
+    object.member("file", failure.file)
+    object.member("reason", failure.reason)
+    return object
   }
 
   private static func line(_ line: SkippedLines.Line) -> JSONWriter {
@@ -63,7 +76,8 @@ enum JSONFormat: ReportFormat {
     object.member("count", side.count)
     object.member("total_ms", milliseconds: nanoseconds(side.milliseconds))
     object.member("hosts", side.hosts)
-    object.member("span_ms", milliseconds: nanoseconds(side.days.map { $0 * 86_400_000 }))
+    object.member("span_ms", milliseconds: nanoseconds(side.span))
+    object.member("unreadable", side.unreadable)
   }
 
   private static func change(_ change: ReportComparison.Change) -> JSONWriter {

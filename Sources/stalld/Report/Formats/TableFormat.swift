@@ -6,14 +6,16 @@ enum TableFormat: ReportFormat {
 
   static func text(of summary: ReportSummary, _ view: ReportView) -> String {
     let screen = view.screen
-    guard !summary.groups.isEmpty else { return "no stalls\n" }
+    let since = summary.since.map { " since " + moment($0) } ?? ""
+    let unread = self.unread(summary.unreadable.count)
+    guard !summary.groups.isEmpty else { return "no stalls\(since)\n" + (unread.isEmpty ? "" : unread + "\n") }
     var lines: [String] = []
     if view.showsGraphs {
       let width = screen.width > 0 ? screen.width : 80
-      if let spark = Sparkline.lines(summary.stalls, width: width) {
+      if let spark = Sparkline.lines(summary.stalls, width: width)?.map({ TerminalText.cut($0, to: width) }) {
         lines += [screen.styled(spark[0], .faint), spark[1], screen.styled(spark[2], .faint), ""]
       }
-      let histogram = DurationChart(summary.stalls).lines(width: width)
+      let histogram = DurationChart(summary.stalls).lines(width: width).map { TerminalText.cut($0, to: width) }
       if !histogram.isEmpty { lines += [screen.styled("durations", .faint)] + histogram + [""] }
     }
     let shown = Array(summary.groups.prefix(view.limit))
@@ -34,11 +36,19 @@ enum TableFormat: ReportFormat {
     let count = summary.groups.reduce(0) { $0 + $1.count }
     let more = summary.groups.count - shown.count
     lines.append("")
-    lines.append(
-      screen.styled(
-        "\(Quantity.count(count, "stall")), \(Quantity.duration(milliseconds)) in total"
-          + (more > 0 ? "; \(Quantity.count(more, "more row")) (--limit)" : ""), .faint))
+    let total = "\(Quantity.count(count, "stall")), \(Quantity.duration(milliseconds)) in total\(since)"
+    lines += screen.wrapped(total + (more > 0 ? "; \(Quantity.count(more, "more row")) (--limit)" : ""), .faint)
+    if !unread.isEmpty { lines += screen.wrapped(unread, .bad) }
     return lines.joined(separator: "\n") + "\n"
+  }
+
+  private static func moment(_ seconds: Double) -> String {
+    Timestamp(secondsSince1970: seconds, rounded: .down)?.text(fractionDigits: 0) ?? "–"
+  }
+
+  /// What is wrong with the numbers if files could not be read; empty if all could.
+  private static func unread(_ files: Int) -> String {
+    files == 0 ? "" : "\(Quantity.count(files, "input")) could not be read to the end: the numbers may be too low"
   }
 
   private static func name(_ text: String) -> String { text.isEmpty ? "(unknown)" : text.printable }
@@ -73,23 +83,26 @@ enum TableFormat: ReportFormat {
 
   static func text(of comparison: ReportComparison, _ view: ReportView) -> String {
     let screen = view.screen
-    var lines = [comparison.old, comparison.new].map { side in
-      let days = side.days.map { " in " + Quantity.duration($0 * 86_400_000) } ?? ""
-      return side.name.printable
-        + ": \(Quantity.count(side.count, "stall")), \(Quantity.duration(side.milliseconds))\(days), "
-        + Quantity.count(side.hosts, "host")
+    var lines: [String] = []
+    for side in [comparison.old, comparison.new] {
+      let span = side.span.map { " in " + Quantity.duration($0) } ?? ""
+      let text = "\(Quantity.count(side.count, "stall")), \(Quantity.duration(side.milliseconds))\(span)"
+      lines += screen.wrapped("\(side.name.printable): \(text), \(Quantity.count(side.hosts, "host"))")
+      if side.unreadable > 0 { lines += screen.wrapped("\(side.name.printable): " + unread(side.unreadable), .bad) }
     }
-    if !comparison.hasRates { lines.append("period too short for rates: comparing totals") }
+    if let since = comparison.since { lines.append("since " + moment(since)) }
+    if !comparison.hasRates { lines += screen.wrapped("a period is shorter than a day: totals are compared") }
     lines.append("")
+    let columns = ComparisonColumn.all.filter { comparison.hasRates || !$0.isRate }
     var table = TextTableLayout(
-      columns: ComparisonColumn.all.map { TextTableLayout.Column(title: $0.title, isText: $0.isText) } + [
+      columns: columns.map { TextTableLayout.Column(title: $0.title, isText: $0.isText, yields: $0.yields) } + [
         TextTableLayout.Column(title: comparison.grouping.rawValue, isText: true)
       ])
     let shown = Array(comparison.changes.prefix(view.limit))
     let isNamed = comparison.grouping == .culprit && !view.showsAll
     let names = ShortNames(isNamed ? comparison.changes.map(\.key) : [])
     table.rows = shown.map { change in
-      ComparisonColumn.all.map { $0.tableText(of: change) } + [name(names[change.key])]
+      columns.map { $0.tableText(of: change) } + [name(names[change.key])]
     }
     lines += table.lines(width: screen.width) { text, row in
       guard let row else { return screen.styled(text, .heading) }

@@ -24,17 +24,25 @@ final class DetailTrees {
 
   let directory: String
   private var nodes = 0
+  private var failures: [(name: String, error: SystemError)] = []
   /// By the first 32 characters; an id that two users have used is no one's.
   private lazy var names = Dictionary(grouping: Self.names(in: directory)) { String($0.prefix(32)) }
 
   init(directory: String) { self.directory = directory }
+
+  /// Which files could not be read, and why; nil if all could.
+  var unread: String? {
+    guard let first = failures.first else { return nil }
+    let more = failures.count > 1 ? ", and \(failures.count - 1) more could not be read" : ""
+    return "\(directory)/\(first.name): \(first.error)\(more); the page lacks their call trees"
+  }
 
   /// Whether there is no space for more trees.
   var isFull: Bool { nodes >= Self.nodeLimit }
 
   /// The tree of a stall; nil if there is no file of it, or the file has no tree.
   func tree(of id: String) -> [Node]? {
-    guard let name = names[id], name.count == 1, let bytes = Self.contents("\(directory)/\(name[0])"),
+    guard let name = names[id], name.count == 1, let bytes = contents(of: name[0]),
       let text = try? JSONText(bytes),
       text.string(text.root["stall"]?["id"]) == id, let elements = text.root["tree"]?.elements, !elements.isEmpty,
       elements.count <= Self.nodeLimit - nodes
@@ -82,19 +90,26 @@ final class DetailTrees {
     return names
   }
 
-  private static func contents(_ path: String) -> [UInt8]? {
-    let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    guard descriptor >= 0 else { return nil }
+  private func contents(of name: String) -> [UInt8]? {
+    let descriptor = open("\(directory)/\(name)", O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    guard descriptor >= 0 else {
+      // The agent has removed it since.
+      if errno != ENOENT { failures.append((name, SystemError(code: errno))) }
+      return nil
+    }
     defer { close(descriptor) }
     var status = stat()
-    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= fileLimit else {
+    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= Self.fileLimit else {
       return nil
     }
     var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
     var position = 0
     while position < bytes.count {
       let count = bytes.withUnsafeMutableBytes { read(descriptor, $0.baseAddress! + position, $0.count - position) }
-      guard count > 0 else { return nil }
+      guard count > 0 else {
+        if count < 0 { failures.append((name, SystemError(code: errno))) }
+        return nil
+      }
       position += count
     }
     return bytes

@@ -69,7 +69,7 @@ extension PageModel {
   private func write(totals json: inout JSONWriter) {
     let counts = [
       ("stalls", total.count), ("suppressed", suppressed), ("fatal", fatal), ("services", services), ("hosts", hosts),
-      ("lines", summary.lines), ("skipped", summary.skipped.count),
+      ("lines", summary.lines), ("skipped", summary.skipped.count), ("unread", summary.unreadable.count),
     ]
     for (name, count) in counts {
       json.key(name)
@@ -77,7 +77,7 @@ extension PageModel {
     }
     let numbers: [(String, Double?)] = [
       ("ms", total.milliseconds), ("first", first), ("last", last), ("longest", longest), ("p50", percentiles?.p50),
-      ("p99", percentiles?.p99),
+      ("p99", percentiles?.p99), ("since", summary.since),
     ]
     for (name, number) in numbers {
       json.key(name)

@@ -1,5 +1,8 @@
 /// `stalld report --html`: one page that needs no network, and runs no script but its own.
 struct ReportPage {
+  /// By this a later run recognizes a page, and may replace it.
+  static let mark = "<meta name=\"generator\" content=\"stalld report\">"
+
   private let picture: PageModel
 
   /// Makes the page of a summary; `details` has the call trees of stalls.
@@ -48,6 +51,7 @@ struct ReportPage {
     <html lang="en">
     <head>
     <meta charset="utf-8">
+    \(mark)
     <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'nonce-\(nonce)'; style-src 'nonce-\(nonce)'; \
     base-uri 'none'; form-action 'none'">
     <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -67,6 +71,7 @@ struct ReportPage {
     <h1 id="headline">Stalls</h1>
     <p id="scope" class="quiet"></p>
     <p id="worst" class="worst"></p>
+    <p id="unread" class="worst" role="note" hidden></p>
     <noscript><p>A script draws the charts of this page. Enable JavaScript to see them.</p></noscript>
     <p id="failure" role="alert" hidden></p>
     <dl id="tiles" class="tiles"></dl>

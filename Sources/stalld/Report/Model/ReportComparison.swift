@@ -6,17 +6,22 @@ struct ReportComparison {
     var count: Int
     var milliseconds: Double
     var hosts: Int
-    /// From the first stall to the end of the last; nil if that is less than a minute.
-    var days: Double?
+    /// Files that could not be read, or not to their end.
+    var unreadable: Int
+    /// From the first stall to the end of the last, in milliseconds; nil if that is less than a minute.
+    var span: Double?
+    /// The same in days; nil if that is less than one, from which nothing follows for a day.
+    var days: Double? { span.map { $0 / 86_400_000 }.flatMap { $0 >= 1 ? $0 : nil } }
 
     init(_ summary: ReportSummary, name: String) {
       self.name = name
       count = summary.groups.reduce(0) { $0 + $1.count }
       milliseconds = summary.groups.reduce(0) { $0 + $1.milliseconds }
       hosts = Set(summary.stalls.lazy.map(\.host)).count
+      unreadable = summary.unreadable.count
       let first = summary.groups.lazy.map(\.first).min() ?? 0
       let last = summary.groups.lazy.map(\.last).max() ?? 0
-      days = last - first >= 60 ? (last - first) / 86_400 : nil
+      span = last - first >= 60 ? (last - first) * 1000 : nil
     }
   }
 
@@ -30,7 +35,7 @@ struct ReportComparison {
     var kind: Kind
     var old: StallGroup?
     var new: StallGroup?
-    /// Stalled milliseconds a day; nil if a side is too short.
+    /// Stalled milliseconds a day; nil if a side covers less than a day.
     var oldRate: Double?
     var newRate: Double?
     /// How many times as much as before; nil for what is new.
@@ -44,6 +49,8 @@ struct ReportComparison {
   private static let noticed = 1.2
 
   let grouping: Grouping
+  /// Lines made before are left out, in seconds since 1970; nil if none are.
+  let since: Double?
   let old: Side
   let new: Side
   /// First what is new or worse, then what is better or gone, then what is the same; in each part, the largest change first.
@@ -54,6 +61,7 @@ struct ReportComparison {
 
   init(old: ReportSummary, named oldName: String, new: ReportSummary, named newName: String) {
     grouping = old.grouping
+    since = old.since
     let (before, after) = (Side(old, name: oldName), Side(new, name: newName))
     (self.old, self.new) = (before, after)
     let oldGroups = Dictionary(old.groups.map { ($0.key, $0) }, uniquingKeysWith: { first, _ in first })
@@ -62,10 +70,10 @@ struct ReportComparison {
     var changes: [Change] = []
     for key in Set(oldGroups.keys).union(newGroups.keys) {
       let (from, to) = (oldGroups[key], newGroups[key])
-      let oldRate = before.days.map { (from?.milliseconds ?? 0) / $0 }
-      let newRate = after.days.map { (to?.milliseconds ?? 0) / $0 }
-      let first = hasRates ? oldRate ?? 0 : from?.milliseconds ?? 0
-      let second = hasRates ? newRate ?? 0 : to?.milliseconds ?? 0
+      let oldRate = hasRates ? before.days.map { (from?.milliseconds ?? 0) / $0 } : nil
+      let newRate = hasRates ? after.days.map { (to?.milliseconds ?? 0) / $0 } : nil
+      let first = oldRate ?? from?.milliseconds ?? 0
+      let second = newRate ?? to?.milliseconds ?? 0
       let factor = first > 0 ? second / first : nil
       let kind: Kind =
         from == nil

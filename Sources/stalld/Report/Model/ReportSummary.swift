@@ -15,6 +15,10 @@ final class ReportSummary {
   let skipped: SkippedLines
   /// Lines that were read, those that were skipped included.
   let lines: Int
+  /// Files that could not be read, or not to their end.
+  let unreadable: [InputFiles.Failure]
+  /// Lines made before are left out, in seconds since 1970; nil if none are.
+  let since: Double?
   /// At least so many stalls have a stack that is left out of ``stacks``, for lack of space.
   let omittedStacks: Int
   /// Summaries that a limit on durations left out: they do not have the duration of each stall.
@@ -48,6 +52,8 @@ final class ReportSummary {
     self.grouping = grouping
     skipped = pass.skipped
     lines = pass.lines
+    unreadable = pass.unreadable
+    since = pass.filter.since.isFinite ? pass.filter.since : nil
     texts = pass.texts
     causes = pass.causes
     table = pass.stacks

@@ -12,19 +12,18 @@ struct OTLPConversion {
 
   /// Converts files onto standard output.
   ///
-  /// A line that is no report is skipped, counted and named. Throws an exit code if nothing could be read.
-  static func run(_ files: [String]) throws {
+  /// A line that is no report is skipped, counted and named. Throws an exit code if a file could not be read to its end.
+  static func run(_ inputs: InputFiles) throws {
     var conversion = OTLPConversion()
-    let (names, failures) = ReportReader.expand(files)
-    let blocks = LineBlocks(names)
+    let blocks = LineBlocks(inputs)
     ReportReader.forEachLine(of: blocks) { line, place in conversion.take(line, place.file, place.number) }
     conversion.flush()
-    let outcome = blocks.outcome
-    for failure in failures + outcome.failures { StandardError.say("report", "\(failure.file): \(failure.reason)") }
+    let failures = blocks.inputs.failures
+    for failure in failures { StandardError.say("report", "\(failure.file): \(failure.reason)") }
     if conversion.skipped > 0 {
       StandardError.say("report", "skipped \(conversion.skipped) lines that are not reports")
     }
-    if outcome.opened == 0 { throw ExitCode(1) }
+    if !failures.isEmpty { throw ExitCode(1) }
   }
 
   private mutating func take(_ line: UnsafeBufferPointer<UInt8>?, _ file: String, _ number: Int) {

@@ -6,7 +6,8 @@ import Synchronization
 final class LineBlocks: Sendable {
   /// Where a piece lies that was put into a caller's buffer.
   struct Block {
-    /// A number of ``files``.
+    /// The file's name, and its place in the order of reading.
+    var name: String
     var file: Int
     /// The number of its first line, from 1.
     var firstLine: Int
@@ -16,19 +17,14 @@ final class LineBlocks: Sendable {
     var isLongLine = false
   }
 
-  /// Why a file could not be read, or not to its end.
-  struct Failure {
-    var file: String
-    var reason: String
-  }
-
   /// Much more than a report can have; a buffer is twice as long.
   static let longestLine = 512 << 10
 
   // Unchecked because of libz's handle, which only the owner of the lock uses.
   private struct State: @unchecked Sendable {
     var handle: gzFile?
-    var next = 0
+    var inputs: InputFiles
+    var name = ""
     var line = 1
     /// The beginning of a line whose end was not read yet.
     var rest: [UInt8] = []
@@ -38,18 +34,13 @@ final class LineBlocks: Sendable {
     var problem: String?
     /// The file's failure has been noted.
     var hasFailed = false
-    var failures: [Failure] = []
-    var opened = 0
+
+    init(_ inputs: InputFiles) { self.inputs = inputs }
   }
 
-  let files: [String]
   private let state: Mutex<State>
 
-  /// Files in the order in which they are read; `-` is standard input.
-  init(_ files: [String]) {
-    self.files = files
-    state = Mutex(State())
-  }
+  init(_ inputs: InputFiles) { state = Mutex(State(inputs)) }
 
   /// Puts the next lines into a buffer of twice ``longestLine``; nil at the end of the last file.
   func next(into buffer: UnsafeMutableBufferPointer<UInt8>) -> Block? {
@@ -63,32 +54,24 @@ final class LineBlocks: Sendable {
     }
   }
 
-  /// What could not be read, and how many files could be opened.
-  var outcome: (failures: [Failure], opened: Int) { state.withLock { ($0.failures, $0.opened) } }
+  /// The files, with what could not be read of them.
+  var inputs: InputFiles { state.withLock(\.inputs) }
 
   private func open(_ state: inout State) -> Bool {
-    while state.next < files.count {
-      let file = files[state.next]
-      state.next += 1
-      let descriptor = file == "-" ? dup(0) : Glibc.open(file, O_RDONLY | O_CLOEXEC)
-      var information = stat()
-      if descriptor >= 0, fstat(descriptor, &information) == 0, information.st_mode & S_IFMT == S_IFDIR {
-        close(descriptor)
-        state.failures.append(Failure(file: file, reason: InputAdvice.reason(EISDIR)))
-        continue
-      }
-      guard descriptor >= 0, let handle = gzdopen(descriptor, "rb") else {
-        state.failures.append(Failure(file: file, reason: InputAdvice.reason(errno)))
+    while let input = state.inputs.open() {
+      guard let handle = gzdopen(input.descriptor, "rb") else {
+        close(input.descriptor)
+        state.inputs.fail(input.name, InputAdvice.reason(ENOMEM))
         continue
       }
       gzbuffer(handle, 256 << 10)
       state.handle = handle
+      state.name = input.name
       state.line = 1
       state.isInLongLine = false
       state.problem = nil
       state.hasFailed = false
       state.rest = []
-      state.opened += 1
       return true
     }
     return false
@@ -123,7 +106,8 @@ final class LineBlocks: Sendable {
         guard bytes.count > Self.longestLine else { continue }
         state.rest = []
         state.isInLongLine = true
-        return Block(file: state.next - 1, firstLine: state.line, count: 0, isLongLine: true)
+        return Block(
+          name: state.name, file: state.inputs.opened, firstLine: state.line, count: 0, isLongLine: true)
       }
       state.rest = Array(bytes[(last + 1)...])
       return block(base, last + 1, &state)
@@ -131,7 +115,7 @@ final class LineBlocks: Sendable {
   }
 
   private func block(_ base: UnsafePointer<UInt8>, _ count: Int, _ state: inout State) -> Block {
-    let block = Block(file: state.next - 1, firstLine: state.line, count: count)
+    let block = Block(name: state.name, file: state.inputs.opened, firstLine: state.line, count: count)
     var position = base
     while let newline = memchr(position, 0x0a, base + count - position) {
       state.line += 1
@@ -155,7 +139,6 @@ final class LineBlocks: Sendable {
   private func noteFailure(_ state: inout State) {
     guard let problem = state.problem, !state.hasFailed else { return }
     state.hasFailed = true
-    state.failures.append(
-      Failure(file: files[state.next - 1], reason: "only \(state.line - 1) lines could be read: \(problem)"))
+    state.inputs.fail(state.name, "only \(state.line - 1) lines could be read: \(problem)")
   }
 }

@@ -18,13 +18,15 @@ struct ReportPass {
   private(set) var skipped = SkippedLines()
   private(set) var causes: [String] = []
   private(set) var lines = 0
+  /// Files that could not be read, or not to their end.
+  var unreadable: [InputFiles.Failure] = []
 
   /// In seconds since 1970: nanoseconds of them, which programs that read exports count in, fit in 64 bits.
   private static let times = 0..<9_214_646_400.0
   /// In milliseconds: up to 366 days.
   private static let durations = 0...366 * 86_400_000.0
 
-  private let filter: Filter
+  let filter: Filter
   private var services: [UInt32: Bool] = [:]
   private var causeNumbers: [UInt32: UInt8] = [:]
   private var scratch: [UInt8] = []

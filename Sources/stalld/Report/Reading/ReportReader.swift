@@ -4,21 +4,17 @@ import Synchronization
 
 /// Reads report lines from files into a ``ReportPass``, on as many threads as there are processors, four at most.
 struct ReportReader {
-  /// What was read, and what could not be.
+  /// What was read, and the files with what could not be read.
   struct Outcome {
     var pass: ReportPass
-    var failures: [LineBlocks.Failure]
-    /// Files that could be opened.
-    var opened: Int
+    var inputs: InputFiles
   }
 
   var filter = ReportPass.Filter()
   var threads = min(4, max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))))
 
-  /// Reads files; a name that is no file is a pattern as of glob(7), and `-` is standard input.
-  func read(_ files: [String]) -> Outcome {
-    let (names, failures) = Self.expand(files)
-    let blocks = LineBlocks(names)
+  func read(_ inputs: InputFiles) -> Outcome {
+    let blocks = LineBlocks(inputs)
     let filter = filter
     let passes = Mutex<[ReportPass]>([])
     DispatchQueue.concurrentPerform(iterations: threads) { _ in
@@ -31,8 +27,9 @@ struct ReportReader {
     }
     var whole = all.removeLast()
     while !all.isEmpty { whole.merge(all.removeLast()) }
-    let outcome = blocks.outcome
-    return Outcome(pass: whole, failures: failures + outcome.failures, opened: outcome.opened)
+    let read = blocks.inputs
+    whole.unreadable = read.failures
+    return Outcome(pass: whole, inputs: read)
   }
 
   private static func run(_ blocks: LineBlocks, _ filter: ReportPass.Filter) -> ReportPass {
@@ -54,7 +51,7 @@ struct ReportReader {
     let buffer = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: 2 * LineBlocks.longestLine)
     defer { buffer.deallocate() }
     while let block = blocks.next(into: buffer) {
-      let file = blocks.files[block.file] == "-" ? "standard input" : blocks.files[block.file]
+      let file = block.name == "-" ? "standard input" : block.name
       if block.isLongLine {
         body(nil, (file, block.file, block.firstLine))
         continue
@@ -70,30 +67,5 @@ struct ReportReader {
         number += 1
       }
     }
-  }
-
-  /// The names of files, and the patterns that no file matches.
-  static func expand(_ files: [String]) -> (names: [String], failures: [LineBlocks.Failure]) {
-    var names: [String] = []
-    var failures: [LineBlocks.Failure] = []
-    for file in files {
-      if let found = expand(file) {
-        names += found
-      } else {
-        failures.append(LineBlocks.Failure(file: file, reason: "no file matches this pattern; check it with ls"))
-      }
-    }
-    return (names, failures)
-  }
-
-  /// The files that a pattern matches, in the order of their names; nil without any.
-  ///
-  /// A name that exists, or has no pattern, is used unchanged.
-  private static func expand(_ name: String) -> [String]? {
-    guard name != "-", access(name, F_OK) != 0, name.contains(where: { "*?[".contains($0) }) else { return [name] }
-    var found = glob_t()
-    defer { globfree(&found) }
-    guard glob(name, 0, nil, &found) == 0 else { return nil }
-    return (0..<Int(found.gl_pathc)).compactMap { found.gl_pathv[$0].map { String(cString: $0) } }
   }
 }

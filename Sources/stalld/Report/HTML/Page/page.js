@@ -4,12 +4,18 @@
   const worst = data.groups[0];
   const show = (id, ...words) => document.getElementById(id).replaceChildren(...words);
   show('headline', totals.stalls ? `${plural(totals.stalls, 'stall')}: loops and tasks were blocked for ${duration(totals.ms)}` : 'No stalls');
+  const since = totals.since === null ? '' : `; only lines since ${moment(totals.since)}`;
   const sameDay = moment(totals.first, true).slice(0, 10) === moment(totals.last, true).slice(0, 10);
   if (totals.stalls) {
-    show('scope', `${plural(totals.services, 'service')} on ${plural(totals.hosts, 'host')}, ${moment(totals.first, true)} to ${sameDay ? moment(totals.last, true).slice(11) : moment(totals.last, true)} UTC`);
+    show('scope', `${plural(totals.services, 'service')} on ${plural(totals.hosts, 'host')}, ${moment(totals.first, true)} to ${sameDay ? moment(totals.last, true).slice(11) : moment(totals.last, true)} UTC${since}`);
     const share = percent(worst.ms / Math.max(totals.ms, 1e-9));
     show('worst', 'Start with: ', node('code', {}, groupName(0)), `, ${share} of that time in ${plural(worst.count, 'stall')}`,
       worst.hosts > 1 ? ` on ${worst.hosts} hosts` : '', worst.cause && worst.cause !== worst.key ? `, cause: ${worst.cause}.` : '.');
+  }
+  else show('scope', since.slice(2));
+  if (totals.unread) {
+    show('unread', `${plural(totals.unread, 'input')} could not be read to the end: the numbers may be too low.`);
+    document.getElementById('unread').hidden = false;
   }
   const tiles = [['Stalls', whole(totals.stalls)], ['Stalled time', duration(totals.ms)], ['Median', duration(totals.p50)], ['99th percentile', duration(totals.p99)],
     ['Longest', duration(totals.longest)], ['Fatal', whole(totals.fatal)], ['Hosts', whole(totals.hosts)]];

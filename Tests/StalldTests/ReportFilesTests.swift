@@ -1,0 +1,316 @@
+import DescriptorIO
+import Foundation
+import TestSupport
+import Testing
+
+@testable import stalld
+
+/// The files that `stalld report` and its relatives read and write: none is lost, and none is missing in the numbers in silence.
+@Suite(.serialized, .takingTurns) struct ReportFilesTests {
+  let scratch: ScratchDirectory
+
+  init() throws { scratch = try ScratchDirectory() }
+
+  private func path(_ name: String) -> String { scratch.url.appending(path: name).path }
+
+  private func put(_ text: String, in name: String) throws { try Data(text.utf8).write(to: URL(filePath: path(name))) }
+
+  private func text(of name: String) throws -> String { try String(contentsOfFile: path(name), encoding: .utf8) }
+
+  /// Lines of so many stalls, with ids from a number on.
+  private func lines(_ count: Int, from id: Int) -> String {
+    (id..<id + count).map { ReportCommandTests.line(id: $0, ms: 100) + "\n" }.joined()
+  }
+
+  private func run(_ script: String) throws -> Program {
+    try Program.run(
+      "/bin/bash", ["-c", script], environment: ["stalld": Program.built("stalld", "debug").path], in: scratch.url,
+      limit: 60)
+  }
+
+  // MARK: Outputs
+
+  private func write(_ name: String, reading inputs: [String] = [], _ bytes: String = "new") -> String? {
+    let output = OutputFile(path: path(name), inputs: InputFiles(inputs.map(path)))
+    do throws(OutputFile.Failure) {
+      try output.write(Array(bytes.utf8))
+      return nil
+    } catch {
+      return error.description.replacing(scratch.path + "/", with: "")
+    }
+  }
+
+  @Test func aPageReplacesAnEarlierPageAndNothingElse() throws {
+    var pass = ReportPass()
+    Array(ReportCommandTests.line(id: 1).utf8).withUnsafeBufferPointer {
+      pass.read($0, file: "f", fileIndex: 0, number: 1)
+    }
+    let page = String(decoding: ReportPage(ReportSummary(pass, grouping: .culprit)).html(), as: UTF8.self)
+    for (name, text, refusal) in [
+      (
+        "lines", lines(3, from: 1),
+        "lines: is a file of report lines, which the page would replace; the name of the page"
+      ),
+      (
+        "settings", "outputs: []\n",
+        "settings: is a file of other text or data, and no page of stalld report; delete it"
+      ),
+      ("other.html", "<!DOCTYPE html>\n<title>x</title>", "other.html: is an HTML or XML file, and no page of"),
+      ("profile.json", "{\"meta\":{}}", "profile.json: is a JSON file"), ("archive", "\u{1f}", "other text or data"),
+    ] {
+      try put(text, in: name)
+      #expect(write(name)?.contains(refusal) == true, "\(write(name) ?? "written")")
+      #expect(try self.text(of: name) == text)
+    }
+    try Data([0x1f, 0x8b, 8, 0]).write(to: URL(filePath: path("lines.gz")))
+    #expect(write("lines.gz")?.contains("lines.gz: is a gzip file") == true)
+
+    try put(page, in: "page")
+    try put("", in: "empty")
+    chmod(path("page"), 0o640)
+    symlink("page", path("link"))
+    symlink("nothing", path("dangling"))
+    link(path("page"), path("hard"))
+    for name in ["page", "empty", "absent", "dangling"] {
+      #expect(write(name, page) == nil)
+      #expect(try text(of: name) == page)
+    }
+    #expect(write("link", "by the link") == nil)
+    #expect(try text(of: "page") == "by the link")
+    #expect(try text(of: "hard") == page, "the earlier page is untouched until the new one is whole")
+    #expect(try FileManager.default.destinationOfSymbolicLink(atPath: path("link")) == "page")
+    #expect(try text(of: "nothing") == page)
+    let mode = try FileManager.default.attributesOfItem(atPath: path("page"))[.posixPermissions] as? Int
+    #expect(mode == 0o640)
+    #expect(
+      write("none/x")?.hasSuffix("none/x: No such file or directory; create the directory none, or give another file")
+        == true)
+    #expect(write(".")?.contains("Is a directory") == true)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.path).allSatisfy { !$0.hasPrefix(".") })
+  }
+
+  /// Also by another name of the same file, and if it is empty or a page.
+  @Test func anInputIsNeverReplaced() throws {
+    try put(lines(3, from: 1), in: "a.jsonl")
+    try put("", in: "empty")
+    symlink("a.jsonl", path("link"))
+    link(path("a.jsonl"), path("hard"))
+    for (output, input) in [("a.jsonl", "a.jsonl"), ("link", "a.jsonl"), ("hard", "a.jsonl"), ("a.jsonl", "link")] {
+      #expect(write(output, reading: ["other", input])?.contains("is an input") == true, "\(output) \(input)")
+    }
+    #expect(write("empty", reading: ["empty"])?.contains("is an input") == true)
+    #expect(try text(of: "a.jsonl") == lines(3, from: 1))
+  }
+
+  @Test func noCommandWritesToItsInput() throws {
+    try put(lines(3, from: 1), in: "a.jsonl")
+    try put(lines(3, from: 11), in: "b.jsonl")
+    try put("limits: {memory: 8MiB}\n", in: "s.yaml")
+    let commands = [
+      // The name of the page is forgotten.
+      "report --html *.jsonl", "report --html a.jsonl </dev/null", "report --html a.jsonl <a.jsonl",
+      "report --html a.jsonl a.jsonl", "report --html /dev/stdout a.jsonl >>a.jsonl", "report a.jsonl >>a.jsonl",
+      "report --format otlp b.jsonl a.jsonl >>a.jsonl", "report --format pprof a.jsonl 1<>a.jsonl",
+      "report --diff a.jsonl b.jsonl >>b.jsonl", "report <a.jsonl 1<>a.jsonl", "symbolicate a.jsonl >>a.jsonl",
+      "symbolicate - <a.jsonl >>a.jsonl", "tail --json a.jsonl >>a.jsonl", "check --config s.yaml --print >>s.yaml",
+    ]
+    let script = commands.map { "timeout 20 \"$stalld\" \($0); echo \"$? \(UUID())\" >&2" }.joined(separator: "\n")
+    let result = try run(script)
+    let answers = result.errors.split(separator: "\n").map(String.init)
+    #expect(answers.count == 2 * commands.count, "\(result.errors)")
+    for (command, number) in zip(commands, answers.indices.filter { $0 % 2 == 0 }) where number + 1 < answers.count {
+      #expect(answers[number + 1].hasPrefix("1 "), "\(command): \(answers[number + 1])")
+      #expect(answers[number].contains("input") || answers[number].contains("report lines"), "\(answers[number])")
+    }
+    #expect(try text(of: "a.jsonl") == lines(3, from: 1))
+    #expect(try text(of: "b.jsonl") == lines(3, from: 11))
+    #expect(try text(of: "s.yaml") == "limits: {memory: 8MiB}\n")
+  }
+
+  @Test func aPageGoesToWhatIsNoRegularFile() throws {
+    try put(lines(3, from: 1), in: "a.jsonl")
+    let result = try run(
+      """
+      "$stalld" report --html - a.jsonl >1.html && "$stalld" report --html /dev/stdout a.jsonl >2.html &&
+      "$stalld" report --html /dev/stdout a.jsonl | cat >3.html && "$stalld" report --html /dev/null a.jsonl &&
+      mkfifo pipe && { cat pipe >4.html & "$stalld" report --html pipe a.jsonl; } && wait
+      ls -A
+      """)
+    #expect(result.status == 0, "\(result)")
+    #expect(result.output.split(separator: "\n") == ["1.html", "2.html", "3.html", "4.html", "a.jsonl", "pipe"])
+    for number in 1...4 { #expect(try text(of: "\(number).html").hasSuffix("</html>\n")) }
+  }
+
+  /// A limit on the size of files is an error of a write, as a full disk is.
+  @Test func thePageStaysIfTheNewOneHasNoSpace() throws {
+    try put(lines(3, from: 1), in: "a.jsonl")
+    let result = try run(
+      """
+      "$stalld" report --html page.html a.jsonl && cp page.html before && ls -A >names
+      (ulimit -f 8; exec "$stalld" report --html page.html a.jsonl) || echo "exit code $?"
+      cmp before page.html && ls -A | diff names - && "$stalld" report --html page.html a.jsonl && echo replaced
+      """)
+    #expect(result.output == "exit code 1\nreplaced\n", "\(result)")
+    #expect(result.errors.contains("page.html: File too large"), "\(result)")
+  }
+
+  @Test(.enabled(if: getuid() == 0, "not root")) func aDirectoryThatMayNotBeWrittenIsNamed() throws {
+    chmod(scratch.path, 0o755)
+    try put(lines(3, from: 1), in: "a.jsonl")
+    chmod(path("a.jsonl"), 0o644)
+    let result = try run(
+      "setpriv --reuid 65534 --clear-groups \"$stalld\" report --html page.html a.jsonl; echo \"exit code $?\"; ls")
+    #expect(result.output == "exit code 1\na.jsonl\n", "\(result)")
+    #expect(result.errors.contains("page.html: Permission denied; let user 65534 write to ., or"), "\(result.errors)")
+  }
+
+  // MARK: Inputs
+
+  private func failures(_ outcome: ReportReader.Outcome) -> [String] {
+    outcome.inputs.failures.map { "\($0.file.replacing(scratch.path + "/", with: "")): \($0.reason)" }
+  }
+
+  /// The number of stalls in files that can all be read.
+  private func count(_ inputs: InputFiles) -> Int {
+    let outcome = ReportReader().read(inputs)
+    #expect(failures(outcome) == [])
+    return outcome.pass.stalls.count
+  }
+
+  private func compress(_ name: String) throws { try GzipFile.compress(path(name)) { false } }
+
+  private func rename(_ name: String, to other: String) { Foundation.rename(path(name), path(other)) }
+
+  private static let older = "s.jsonl.2026-11-27T09-00-00.000000Z"
+  private static let old = "s.jsonl.2026-11-28T09-00-00.000000Z"
+  private static let new = "s.jsonl.2026-11-28T10-00-00.000000Z"
+  private static let all = [old, "s.jsonl", older]
+
+  /// Files of ten stalls each, of which a command has listed some.
+  private func listing(_ names: [String] = all) throws -> InputFiles {
+    for name in try FileManager.default.contentsOfDirectory(atPath: scratch.path) { unlink(path(name)) }
+    for (index, name) in [Self.older, Self.old, "s.jsonl"].enumerated() {
+      try put(lines(10, from: 10 * index + 1), in: name)
+    }
+    return InputFiles(names.map(path))
+  }
+
+  private func rotate() throws {
+    rename("s.jsonl", to: Self.new)
+    try put(lines(10, from: 31), in: "s.jsonl")
+  }
+
+  /// The agent changes the names between the listing and the opening of files.
+  @Test func filesThatGetAnotherNameAreRead() throws {
+    var inputs = try listing()
+    try compress(Self.old)
+    #expect(count(inputs) == 30, "compressed")
+
+    inputs = try listing()
+    try rotate()
+    #expect(count(inputs) == 40, "rotated: what the file had and has")
+
+    inputs = try listing()
+    try rotate()
+    try compress(Self.new)
+    try compress(Self.older)
+    #expect(count(inputs) == 40, "rotated and compressed")
+
+    inputs = try listing()
+    rename("s.jsonl", to: Self.new)
+    #expect(count(inputs) == 30, "rotated, and not yet written again")
+
+    // As logrotate names files: each gets the name of the next one.
+    _ = try listing()
+    rename(Self.old, to: "s.jsonl.1")
+    inputs = InputFiles(["s.jsonl", "s.jsonl.1"].map(path))
+    rename("s.jsonl.1", to: "s.jsonl.2")
+    rename("s.jsonl", to: "s.jsonl.1")
+    try put(lines(10, from: 31), in: "s.jsonl")
+    #expect(count(inputs) == 30, "rotated by logrotate")
+
+    // A shell has listed the files before the command began.
+    _ = try listing()
+    try compress(Self.old)
+    #expect(count(InputFiles([Self.old, "s.jsonl"].map(path))) == 20)
+  }
+
+  @Test func fileThatIsGoneIsAFailure() throws {
+    let inputs = try listing()
+    unlink(path(Self.older))
+    try put(lines(10, from: 31), in: "next")
+    rename("next", to: "s.jsonl")
+    let outcome = ReportReader().read(inputs)
+    #expect(outcome.pass.stalls.count == 20)
+    #expect(
+      failures(outcome) == [
+        "s.jsonl: was replaced while the command ran, and what it had before was not found; run the command again",
+        "\(Self.older): was removed while the command ran",
+      ])
+  }
+
+  /// While a file is compressed, there are three of it.
+  @Test func copiesOfAFileCountOnce() throws {
+    _ = try listing()
+    try put("", in: Self.old + ".gz.part")
+    #expect(count(InputFiles([Self.old, Self.old + ".gz.part"].map(path))) == 10)
+    try compress(Self.old)
+    try put(lines(10, from: 11), in: Self.old)
+    let both = ReportReader().read(InputFiles([Self.old, Self.old + ".gz"].map(path))).pass
+    #expect(both.stalls.count == 10 && both.lines == 10)
+    rename(Self.old, to: "t.jsonl")
+    rename(Self.old + ".gz", to: "t.jsonl.gz")
+    var inputs = InputFiles(["t.jsonl", "t.jsonl.gz"].map(path))
+    #expect(count(inputs) == 10, "a stall counts once, by its id")
+    inputs = InputFiles(["t.jsonl", "t.jsonl.gz"].map(path))
+    unlink(path("t.jsonl"))
+    #expect(count(inputs) == 10)
+  }
+
+  /// Each command names what it cannot read, reads the rest, and fails.
+  @Test func whatCannotBeReadIsInEachOutput() throws {
+    try put(lines(10, from: 1), in: "good")
+    try put(
+      (1...3000).map { ReportCommandTests.line(id: 100 + $0, culprit: "f\($0 * 7919 % 2003)") + "\n" }.joined(),
+      in: "cut")
+    try put(lines(10, from: 9000), in: "damaged")
+    let prepared = try run(
+      """
+      gzip cut damaged && truncate --size=-2000 cut.gz && : >empty.gz && mkdir directory
+      printf xxxx | dd of=damaged.gz bs=1 seek=$(($(stat --format %s damaged.gz) - 8)) conv=notrunc status=none
+      """)
+    try #require(prepared.status == 0, "\(prepared)")
+    let files = "good missing cut.gz damaged.gz empty.gz directory"
+    let said = [
+      "missing: No such file or directory", "cut.gz: only", "lines could be read: unexpected end of file",
+      "lines could be read: incorrect data check",
+      "damaged.gz: only", "empty.gz: is empty, which no gzip file is",
+      "directory: Is a directory",
+    ]
+    for (arguments, shown) in [
+      ("", "5 inputs could not be read to the end: the numbers may be too low\n"),
+      ("--format json", #""unreadable":{"count":5,"first":[{"file":"missing","reason":"No such file"#),
+      ("--format csv", ",last_seen,unreadable_inputs\r\n"), ("--html -", #""unread":5,"#), ("--format folded", "web;"),
+      ("--format otlp", "resourceLogs"),
+    ] {
+      let result = try run("\"$stalld\" report \(arguments) \(files)")
+      #expect(result.status == 1)
+      #expect(result.output.contains(shown), "\(arguments): \(result.output.prefix(600))")
+      #expect(said.allSatisfy { result.errors.contains($0) }, "\(result.errors)")
+    }
+    #expect(try run("\"$stalld\" report --format csv good missing").output.contains("Z,1\r\n"))
+    #expect(try run("\"$stalld\" report --format csv good").output.contains("Z,0\r\n"))
+    let difference = try run("\"$stalld\" report --diff good cut.gz")
+    #expect(difference.status == 1)
+    #expect(difference.output.contains("\ncut.gz: 1 input could not be read to the end"), "\(difference.output)")
+    for command in ["symbolicate", "tail --lines 100"] {
+      let result = try run("timeout --signal INT 20 \"$stalld\" \(command) - missing <good")
+      #expect(result.status == 1 && !result.output.isEmpty, "\(command)")
+      #expect(result.errors.contains("missing: No such file or directory"), "\(command): \(result.errors)")
+      let packed = try run("cp cut.gz packed.gz; \"$stalld\" \(command) packed")
+      #expect(packed.status == 1 && packed.errors.contains("this is a gzip file; type zcat packed"), "\(packed)")
+    }
+    let stream = try run("\"$stalld\" tail - <directory")
+    #expect(stream.status == 1 && stream.errors.contains("standard input: Is a directory"), "\(stream)")
+  }
+}
