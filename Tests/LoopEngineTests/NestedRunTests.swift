@@ -137,6 +137,71 @@ import Testing
     #expect(log.all == ["in", "in", "out", "handledSource", "out"])
   }
 
+  /// The kernel names the first pipe first in each pass, for it is always readable.
+  @Test(arguments: [Loop.Mode.tests, .default]) func aCalloutThatRunsTheLoopStarvesNoOtherDescriptor(
+    _ nested: Loop.Mode
+  ) throws {
+    let (first, second) = (Pipe(), Pipe())
+    defer { [first, second].forEach { $0.close() } }
+    first.write()
+    let log = Log<String>()
+    let isNested = Log<Bool>()
+    try onFreshLoop { loop in
+      loop.add(Loop.Timer(after: .seconds(3600)) { _ in }, to: .tests)
+      try loop.watch(first.reading) { _, _ in
+        guard isNested.count == 0 else { return }
+        isNested.append(true)
+        loop.run(mode: nested, for: .zero)
+        _ = isNested.takeAll()
+      }
+      // All of these are ready in the same pass as the first one, in a mode that the nested run may serve or not.
+      try loop.watch(second.reading) { source, _ in
+        second.read()
+        log.append("readable")
+      }
+      try loop.watch(second.writing, for: .writable, repeats: false) { _, _ in log.append("writable") }
+      let counter = try Loop.CounterSource { _ in log.append("counter") }
+      try loop.add(counter)
+      counter.add(1)
+      let signals = try Loop.SignalSource([SIGURG]) { _ in log.append("signal") }
+      try loop.add(signals)
+      pthread_kill(pthread_self(), SIGURG)
+      let path = "/tmp/nested-run-\(getpid())-\(nested)"
+      close(open(path, O_CREAT | O_RDWR, 0o600))
+      defer { unlink(path) }
+      let changes = try Loop.FileChangeSource(path, for: .modified) { _, _ in log.append("file") }
+      try loop.add(changes)
+      truncate(path, 1)
+      var child: Int32 = 0
+      posix_spawn(&child, "/bin/true", nil, nil, [strdup("true"), nil], nil)
+      try loop.add(Loop.ChildSource(child) { _ in log.append("child") })
+      second.write()
+      // The child may take a while.
+      for _ in 0..<1000 where Set(log.all).count < 6 { loop.run(for: .milliseconds(10)) }
+    }
+    #expect(Set(log.all) == ["readable", "writable", "counter", "signal", "file", "child"])
+  }
+
+  @Test func whatANestedRunHasServedIsNotServedAgain() throws {
+    let (first, second) = (Pipe(), Pipe())
+    defer { [first, second].forEach { $0.close() } }
+    let log = Log<String>()
+    try onFreshLoop { loop in
+      func watch(_ pipe: Pipe, _ name: String) throws {
+        pipe.write()
+        try loop.watch(pipe.reading) { _, _ in
+          pipe.read()
+          log.append(name)
+          if log.count == 1 { loop.run(mode: .default, for: .zero) }
+        }
+      }
+      try watch(first, "first")
+      try watch(second, "second")
+      loop.run(mode: .default, for: .zero)
+    }
+    #expect(Set(log.all) == ["first", "second"] && log.count == 2)
+  }
+
   @Test func aOneShotObserverIsValidInItsClosureAndNotEnteredAgain() throws {
     let log = Log<String>()
     let isValid = try onFreshLoop { loop in

@@ -303,10 +303,8 @@ extension Loop {
     for index in 0..<answer.count {
       let token = clinux_epoll_token(base + index)
       if token >= Poller.firstSourceToken {
-        // What the kernel said before a nested run may no longer be so; being level-triggered, it will say it again.
-        if answer.runs != runCount { continue }
-        // And so it is with an instance that is no more or another process's: in the child of a fork, or after the program has closed all
-        // descriptors.
+        // The kernel's answer no longer holds for an instance that is gone or another process's: in the child of a fork, or after the program
+        // has closed all descriptors.
         if answer.instance != mode.poller.tag || forkCount != clinux_loop_fork_count() { break }
         if token & Poller.tagBits != answer.instance {
           // Another instance has the number of ours.
@@ -315,7 +313,7 @@ extension Loop {
         }
         if index + 1 < answer.count { DescriptorTable.prefetch(clinux_epoll_token(base + index + 1)) }
         let events = base[index].events
-        let isAsAnswered = answer.changes == descriptors.changes
+        let isAsAnswered = answer.runs == runCount && answer.changes == descriptors.changes
         // Then the kernel has said what it was asked for and no more, and the source itself need not be checked.
         if isAsAnswered && !mode.poller.mayHoldOrphans && !hasUnmadeChanges
           && !DescriptorSource.Readiness.dependsOnInterest(events)
@@ -325,7 +323,9 @@ extension Loop {
         } else if let (entry, source) = descriptors.find(token & ~Poller.tagBits) {
           // An earlier call may have taken it out of the mode, or ended its interest in this; and so may another thread.
           if !isAsAnswered && !isWatching(source, mode) { continue }
-          let readiness = source.readiness(for: events)
+          // What was ready before a nested run may have been served by it. If not, its turn is now: a callout that runs the loop in each pass
+          // would starve it otherwise.
+          let readiness = source.readiness(for: answer.runs == runCount ? events : source.currentEpollEvents)
           if readiness.isEmpty { continue }
           call(entry, readiness)
           handled = true

@@ -1,4 +1,5 @@
 import CLinux
+import PlatformLibc
 import Synchronization
 
 extension Loop {
@@ -155,6 +156,15 @@ extension Loop {
       let all = Readiness(epollEvents: events).rawValue
       if !Readiness.dependsOnInterest(events) { return Readiness(rawValue: all & interest) }
       return Readiness(rawValue: all & (interest | 12) | interest & 3)
+    }
+
+    /// The kernel's bits for what the descriptor is ready for now; none if it is closed.
+    @inline(never)
+    final var currentEpollEvents: UInt32 {
+      // poll(2) and epoll have the same bits.
+      var request = pollfd(fd: number, events: Int16(truncatingIfNeeded: epollEvents), revents: 0)
+      guard poll(&request, 1, 0) > 0, request.revents & Int16(POLLNVAL) == 0 else { return 0 }
+      return UInt32(UInt16(bitPattern: request.revents))
     }
 
     /// The kernel's bits for the interest.
