@@ -82,6 +82,29 @@ import Testing
     thread.join()
   }
 
+  /// The closure holds `self`, which is being destroyed: nothing may hold it when the call returns.
+  @Test func aDeinitMayWaitForAThread() throws {
+    final class Page: @unchecked Sendable {
+      let thread: PermanentThread
+      let stopped: Log<Int>
+
+      init(_ thread: PermanentThread, _ stopped: Log<Int>) { (self.thread, self.stopped) = (thread, stopped) }
+
+      private func stop() { stopped.append(1) }
+
+      deinit { try? thread.performAndWait { self.stop() } }
+    }
+    let thread = PermanentThread()
+    try thread.start()
+    let stopped = Log<Int>()
+    for _ in 0..<2000 { _ = Page(thread, stopped) }
+    #expect(stopped.count == 2000)
+    thread.stop()
+    // Nor of a thread that never comes to it.
+    _ = Page(thread, stopped)
+    #expect(stopped.count == 2000)
+  }
+
   @Test func aThreadIsWaitedForWithAndWithoutAwait() async throws {
     let thread = PermanentThread()
     try thread.start()

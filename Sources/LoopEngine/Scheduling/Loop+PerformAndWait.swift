@@ -9,7 +9,8 @@ extension Loop {
 
   /// Runs a closure on the loop's thread and waits for its result.
   ///
-  /// On the loop's own thread, it runs immediately.
+  /// On the loop's own thread, it runs immediately. The closure does not escape: nothing of it outlives the call, so a `deinit` may call this
+  /// with what it captures of `self`.
   ///
   /// - Important: Two loops that wait for each other wait for ever.
   /// - Parameters:
@@ -23,14 +24,17 @@ extension Loop {
   ///   closure.
   public func performAndWait<Value: Sendable>(
     in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ body: sending @escaping () throws -> Value
+    _ body: sending () throws -> Value
   ) throws -> Value {
     if isOwnerOrNow { return try body() }
     // Nobody would come to it but this thread, which waits.
     if published.hasEndedHere { throw Ended() }
-    let answer = Answer<Value>()
-    post(in: mode, name: name, file: file, line: line, body) { answer.give($0) }
-    return try answer.wait().get()
+    return try withoutActuallyEscaping(body) { body in
+      let call = AwaitedCall(body)
+      let promise = Promise<Value> { call.finish($0) }
+      _ = enqueue(WorkItem(modes: mode.id, callSite: CallSite(file, line, name)) { promise.give(call.run()) })
+      return try call.wait().get()
+    }
   }
 
   /// Runs a closure on the loop's thread and awaits its result without blocking a thread.
@@ -49,18 +53,10 @@ extension Loop {
     _ body: sending @escaping () throws -> Value
   ) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
-      post(in: mode, name: name, file: file, line: line, body) { continuation.resume(with: $0) }
+      let promise = Promise<Value> { continuation.resume(with: $0) }
+      _ = enqueue(
+        WorkItem(modes: mode.id, callSite: CallSite(file, line, name)) { promise.give(Result { try body() }) })
     }
-  }
-
-  /// Posts a closure and reports its outcome exactly once: its result, or that it was dropped.
-  private func post<Value: Sendable>(
-    in mode: Mode, name: StaticString?, file: StaticString, line: UInt32,
-    _ body: @escaping () throws -> Value, answer: @escaping @Sendable (Result<Value, any Error>) -> Void
-  ) {
-    let promise = Promise(answer)
-    _ = enqueue(
-      WorkItem(modes: mode.id, callSite: CallSite(file, line, name)) { promise.give(Result { try body() }) })
   }
 }
 
@@ -85,18 +81,31 @@ private final class Promise<Value: Sendable>: Sendable {
   }
 }
 
-/// A result that a thread sleeps for.
-private final class Answer<Value: Sendable>: Sendable {
+/// A closure that one thread calls while another one sleeps for its result.
+private final class AwaitedCall<Value: Sendable>: @unchecked Sendable {
+  // @unchecked: the closure is touched by the thread that calls it alone, until the latch opens.
+  private var body: (() throws -> Value)?
   private let result = Guarded<Result<Value, any Error>?>(nil)
   private let latch = Latch()
 
-  func give(_ value: Result<Value, any Error>) {
+  init(_ body: @escaping () throws -> Value) { self.body = body }
+
+  // A function of its own: when it returns, it has released what it has of the closure.
+  @inline(never)
+  func run() -> Result<Value, any Error> {
+    guard let body = body.take() else { return .failure(Loop.Ended()) }
+    return Result { try body() }
+  }
+
+  /// Releases the closure, also if it was not called, and wakes the sleeper.
+  func finish(_ value: Result<Value, any Error>) {
+    body = nil
     result.withLock { $0 = value }
     latch.open()
   }
 
   func wait() -> Result<Value, any Error> {
     latch.wait()
-    return result.withLock { $0 } ?? .failure(Loop.Ended())
+    return result.withLock { $0.take() } ?? .failure(Loop.Ended())
   }
 }

@@ -78,7 +78,7 @@ public final class PermanentThread: Sendable {
   ///   closure.
   public func performAndWait<Value: Sendable>(
     name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ body: sending @escaping () throws -> Value
+    _ body: sending () throws -> Value
   ) throws -> Value {
     guard let loop else { throw Loop.Ended() }
     return try loop.performAndWait(name: name, file: file, line: line, body)
