@@ -189,17 +189,137 @@ final class OutputFileTests {
     #expect(try OutputBench.numbers(in: #require(RotatedFile.all(besides: path).first).path) == [0, 1, 2])
   }
 
-  @Test func compressionThatWasCutOffIsFinishedAtTheNextStart() throws {
-    let moments = (1...3).map { path + ".2026-11-21T10-39-0\($0).000000Z" }
+  /// A clock that was wrong when the file was made does not keep it for ever.
+  @Test func aFileBornInTheFutureIsRotated() {
+    func isTooOld(after seconds: Int) -> Bool {
+      FileDestination.isTooOld(birth: 1_000_000, now: 1_000_000 + seconds, limit: .seconds(60))
+    }
+    #expect(isTooOld(after: 60) && isTooOld(after: 1_000_000))
+    #expect(!isTooOld(after: 59) && !isTooOld(after: 0) && !isTooOld(after: -59))
+    #expect(isTooOld(after: -60) && isTooOld(after: -1_000_000))
+  }
+
+  // MARK: Compression
+
+  /// The paths of rotated files, and their text.
+  private func putRotated(_ count: Int) throws -> [String] {
+    let moments = (1...count).map { path + ".2026-11-21T10-39-\($0 + 10).000000Z" }
     for (number, moment) in moments.enumerated() { try put("{\"number\":\(number)}\n", in: moment) }
-    try put("half of", in: moments[0] + ".gz.part")
-    // Ended between the rename and the removal.
-    let gzip = try Program.run(#require(Program.installed("gzip")), ["-k", moments[1]])
-    #expect(gzip.status == 0)
+    return moments
+  }
+
+  @Test func compressionThatWasCutOffIsFinishedAtTheNextStart() throws {
+    let moments = try putRotated(3)
+    let part = RotatedFile.unfinished(of: moments[0])
+    #expect((part as NSString).lastPathComponent.hasPrefix(".stalls.jsonl.2026"), "no glob of reports matches it")
+    try put("half of", in: part)
+    // Ended between the naming of the archive and the removal of the plain file.
+    let plain = try Data(contentsOf: URL(fileURLWithPath: moments[1]))
+    try GzipFile.compress(moments[1]) { false }
+    try plain.write(to: URL(fileURLWithPath: moments[1]))
     let bench = try OutputBench(file: settings)
     try waitUntil { try names == ["stalls.jsonl"] + moments.map { ($0 as NSString).lastPathComponent + ".gz" } }
     #expect(try OutputBench.allNumbers(besides: path) == [0, 1, 2])
     bench.stop()
+    #expect(bench.said.isEmpty)
+  }
+
+  /// One that another program has begun, or finished, or that is no archive at all.
+  @Test(arguments: [AgentSettings.Output.Compression.gzip, .none])
+  func aRotatedFileStaysBesideAnArchiveThatTheAgentDidNotMake(_ compress: AgentSettings.Output.Compression) throws {
+    (settings.compress, settings.maxSize, settings.keep) = (compress, 1000, 100)
+    let makers: [(String) throws -> Void] = [
+      { try Data().write(to: URL(fileURLWithPath: $0 + ".gz")) },
+      { try #expect(Program.run(#require(Program.installed("gzip")), ["-k", $0]).status == 0) },
+      {
+        try #expect(Program.run(#require(Program.installed("gzip")), ["-k", $0]).status == 0)
+        truncate($0 + ".gz", 20)
+      },
+      { try Data("{}\n".utf8).write(to: URL(fileURLWithPath: $0 + ".gz")) },
+      { symlink($0, $0 + ".gz") }, { link($0, $0 + ".gz") }, { mkdir($0 + ".gz", 0o755) },
+      { mkfifo($0 + ".gz", 0o644) },
+    ]
+    let moments = try putRotated(makers.count)
+    for (moment, make) in zip(moments, makers) { try make(moment) }
+    func inodes() -> [UInt64] {
+      moments.flatMap { [$0, $0 + ".gz"] }.map { name in
+        var status = stat()
+        return lstat(name, &status) == 0 ? UInt64(status.st_ino) : 0
+      }
+    }
+    let before = inodes()
+    #expect(!before.contains(0))
+    for _ in 1...2 {
+      let bench = try OutputBench(file: settings)
+      // Each rotation tries them again.
+      for number in 0..<6 {
+        bench.submit([number], size: 900)
+        try bench.waitUntilDone(number + 1)
+      }
+      if compress == .gzip {
+        try waitUntil { bench.errors.count >= moments.count }
+        try waitUntil { RotatedFile.all(besides: path).count { $0.form == .plain && !moments.contains($0.path) } == 0 }
+      }
+      bench.stop()
+      let expected = moments.map {
+        "error: file \($0): cannot compress: \($0).gz exists, and this agent did not make it; move it away"
+      }
+      #expect(bench.said == (compress == .gzip ? expected : []), "once for each")
+      #expect(inodes() == before)
+      for (number, moment) in moments.enumerated() { #expect(try OutputBench.numbers(in: moment) == [number]) }
+    }
+  }
+
+  /// A disk that lies, or a copy that was cut off.
+  @Test func aRotatedFileStaysBesideADamagedArchive() throws {
+    let changes: [(inout Data) -> Void] = [
+      { $0.removeLast() }, { $0.removeLast(9) }, { $0[$0.count - 6] ^= 1 }, { $0[30] ^= 1 }, { $0 = $0.prefix(18) },
+    ]
+    let moments = try putRotated(changes.count + 1)
+    for (moment, change) in zip(moments, changes) {
+      let plain = try Data(contentsOf: URL(fileURLWithPath: moment))
+      try GzipFile.compress(moment) { false }
+      var archive = try Data(contentsOf: URL(fileURLWithPath: moment + ".gz"))
+      change(&archive)
+      try archive.write(to: URL(fileURLWithPath: moment + ".gz"))
+      try plain.write(to: URL(fileURLWithPath: moment))
+    }
+    // A plain file that has grown since.
+    let grown = moments[changes.count]
+    try GzipFile.compress(grown) { false }
+    try put("{\"number\":\(changes.count)}\n{\"number\":99}\n", in: grown)
+    let bench = try OutputBench(file: settings)
+    try waitUntil { bench.errors.count == moments.count }
+    bench.stop()
+    for (number, moment) in moments.enumerated() {
+      #expect(try OutputBench.numbers(in: moment) == [number] + (moment == grown ? [99] : []))
+      #expect(FileManager.default.fileExists(atPath: moment + ".gz"))
+      let reason = "cannot compress: \(moment).gz is incomplete or has other content; move it away"
+      #expect(bench.said.contains("error: file \(moment): \(reason)"))
+    }
+  }
+
+  @Test func archivesOfOtherProgramsAreNeitherRemovedNorCounted() throws {
+    (settings.maxSize, settings.keep) = (1000, 3)
+    let moments = try putRotated(4)
+    // Of an old file, of one that gzip(1) has replaced, and of times to come.
+    try put("", in: moments[0] + ".gz")
+    #expect(try Program.run(#require(Program.installed("gzip")), [moments[1]]).status == 0)
+    let later = (1...3).map { path + ".2089-01-0\($0)T00-00-00.000000Z.gz" }
+    for file in later { try put("", in: file) }
+    // A link with such a name is no rotated file.
+    #expect(symlink(moments[3], path + ".2026-11-20T00-00-00.000000Z") == 0)
+    let bench = try OutputBench(file: settings)
+    bench.submit(0..<6, size: 900)
+    try bench.waitUntilDone(6)
+    let others = [moments[0] + ".gz", moments[1] + ".gz"] + later
+    func own() -> [RotatedFile] { RotatedFile.all(besides: path).filter { !others.contains($0.path) } }
+    try waitUntil { own().count == 3 && own().allSatisfy { $0.form == .compressed } }
+    bench.stop()
+    #expect(
+      try own().sorted { $0.name < $1.name }.flatMap { try OutputBench.numbers(compressed: $0.path) } == [2, 3, 4])
+    for file in others { #expect(FileManager.default.fileExists(atPath: file), "\(file)") }
+    #expect(try names.contains("stalls.jsonl.2026-11-20T00-00-00.000000Z"))
   }
 
   // MARK: Rotation from outside

@@ -112,7 +112,7 @@ final class RunningAgent {
   }
 
   private func texts(of names: Set<String>) throws -> [String] {
-    let rotated = names.filter { $0.hasPrefix("stalls.jsonl.") && !$0.hasSuffix(".part") }.sorted()
+    let rotated = names.filter { $0.hasPrefix("stalls.jsonl.") }.sorted()
     // What is being compressed is there twice.
     let files = rotated.filter { !$0.hasSuffix(".gz") || !rotated.contains(String($0.dropLast(3))) } + ["stalls.jsonl"]
     return try files.map(text(of:))

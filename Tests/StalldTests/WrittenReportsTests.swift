@@ -29,4 +29,18 @@ import Testing
     let sequences = WrittenReports.identities(inFiles: [file]).map(\.sequence)
     #expect(sequences == [2])
   }
+
+  /// An archive that another program has begun beside a rotated file says nothing about it.
+  @Test func aPlainFileIsReadAndNotTheArchiveBesideIt() throws {
+    let scratch = try ScratchDirectory()
+    let file = scratch.url.appending(path: "stalls.jsonl").path
+    // The names come in any order.
+    for number in 1...8 {
+      let rotated = file + ".2026-11-21T10-39-0\(number).000000Z"
+      try Data((SampleReport(event: "stall.ongoing", sequence: number).text + "\n").utf8).write(
+        to: URL(filePath: rotated))
+      try Data().write(to: URL(filePath: rotated + ".gz"))
+    }
+    #expect(WrittenReports.recall(files: [file]).everywhere.map(\.sequence) == Array(1...8))
+  }
 }

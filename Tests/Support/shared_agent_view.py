@@ -52,7 +52,7 @@ def memory(group):
 
 
 def names_in(directory):
-    found = {path for path in glob.glob(directory + "/**/stalls.jsonl*", recursive=True) if os.path.isfile(path) and not path.endswith(".part")}
+    found = {path for path in glob.glob(directory + "/**/stalls.jsonl*", recursive=True) if os.path.isfile(path)}
     # What is being compressed is there twice.
     return {path for path in found if not (path.endswith(".gz") and path[:-3] in found)}
 

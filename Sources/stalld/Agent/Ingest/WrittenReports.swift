@@ -11,10 +11,12 @@ enum WrittenReports {
   /// What of it all the files have, and by file what another one lacks: one that was behind gets it when it comes again.
   static func recall(files: [String]) -> (everywhere: [ReportIdentity], elsewhereLacking: [String: KnownReports]) {
     let all = files.map { path in
-      // Small ones may have been rotated several times since; one that is being compressed is there twice.
+      // Small ones may have been rotated several times since. What has no compressed file of its own yet, or another program's beside it, is
+      // there as a plain one.
       let rotated = RotatedFile.all(besides: path).filter { $0.form != .unfinished }
       let newestFirst = Dictionary(grouping: rotated, by: \.name).sorted { $0.key > $1.key }.prefix(64)
-      return identities(inFiles: [path] + newestFirst.map { $0.value[0].path })
+      return identities(
+        inFiles: [path] + newestFirst.map { _, forms in (forms.first { $0.form == .plain } ?? forms[0]).path })
     }
     guard let first = all.first else { return ([], [:]) }
     if all.count == 1 { return (first, [:]) }

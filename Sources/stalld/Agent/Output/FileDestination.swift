@@ -169,9 +169,14 @@ final class FileDestination: LineDestination {
   private func rotateIfDue(for count: Int) {
     guard let file, file.size > 0 else { return }
     let isTooLong = settings.maxSize.map { file.size + count > $0 } ?? false
-    let isTooOld = settings.maxAge.map { .seconds(time(nil) - file.birth) >= $0 } ?? false
+    let isTooOld = settings.maxAge.map { Self.isTooOld(birth: file.birth, now: time(nil), limit: $0) } ?? false
     if isTooLong || isTooOld, Loop.Instant.now >= nextRotation { _ = rotate() }
   }
+
+  /// Whether a file was born so long before now, or after: the clock was wrong then, or is wrong now.
+  ///
+  /// So no file grows for longer than twice the limit. Times are seconds since 1970.
+  static func isTooOld(birth: Int, now: Int, limit: Duration) -> Bool { .seconds(abs(now - birth)) >= limit }
 
   /// Renames the file and opens a new one; if either fails, the old one stays in use.
   private func rotate() -> Bool {

@@ -1,4 +1,5 @@
 import CZlib
+import Glibc
 
 /// A gzip stream (RFC 1952), made piece by piece.
 ///
@@ -6,22 +7,33 @@ import CZlib
 final class GzipStream {
   // On the heap: zlib compares the address with the one that it was initialized with.
   private let stream: UnsafeMutablePointer<z_stream>
+  // zlib reads it with the first piece.
+  private let header: UnsafeMutablePointer<gz_header>
   private let output = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: 1 << 16)
 
   /// Nil if there is no memory for it.
-  init?() {
+  ///
+  /// - Parameter name: For the header, where gzip(1) writes the original file's name.
+  init?(name: String? = nil) {
+    header = .allocate(capacity: 1)
+    header.initialize(to: gz_header())
+    // Unix.
+    header.pointee.os = 3
+    header.pointee.name = name.map { UnsafeMutableRawPointer(strdup($0)).assumingMemoryBound(to: UInt8.self) }
     stream = .allocate(capacity: 1)
     stream.initialize(to: z_stream())
     // 15 bits of window, and 16 for gzip's header and trailer.
     let status = deflateInit2_(
       stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
       Int32(MemoryLayout<z_stream>.size))
-    guard status == Z_OK else { return nil }
+    guard status == Z_OK, deflateSetHeader(stream, header) == Z_OK else { return nil }
   }
 
   deinit {
     deflateEnd(stream)
     stream.deallocate()
+    free(header.pointee.name)
+    header.deallocate()
     output.deallocate()
   }
 

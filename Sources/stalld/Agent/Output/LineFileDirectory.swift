@@ -36,12 +36,14 @@ extension LineFile {
       }
     }
 
-    /// Brings a new name in the directory to the disk.
-    static func synchronise(of file: String) {
+    /// Brings a new name in the directory to the disk; an errno value, or 0.
+    @discardableResult
+    static func synchronise(of file: String) -> Int32 {
       let descriptor = clinux_open(PathParts(file).directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
-      guard descriptor >= 0 else { return }
-      fsync(descriptor)
-      close(descriptor)
+      guard descriptor >= 0 else { return errno }
+      defer { close(descriptor) }
+      // EINVAL: the file system does not do that for directories.
+      return fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno
     }
   }
 }

@@ -11,6 +11,8 @@ final class RotatedFileKeeper: Sendable {
   private let thread = PermanentThread(name: "stalld-rotated")
   private let isStopped = Atomic<Bool>(false)
   private let say: OutputWriter.Say
+  /// Why files could not be compressed, by the output's path and their own: each reason is logged once.
+  private let reported = Mutex<[String: [String: String]]>([:])
 
   init(say: @escaping OutputWriter.Say) { self.say = say }
 
@@ -34,28 +36,29 @@ final class RotatedFileKeeper: Sendable {
   private func work(_ file: AgentSettings.Output.File) {
     remove(file)
     guard file.compress == .gzip else { return }
+    let before = reported.withLock { $0[file.path] ?? [:] }
+    var reasons: [String: String] = [:]
+    defer { reported.withLock { $0[file.path] = reasons } }
     for rotated in RotatedFile.all(besides: file.path).sorted(by: { $0.name < $1.name }) where rotated.form == .plain {
       if isStopped.load(ordering: .relaxed) { return }
       do throws(GzipFile.Failure) {
         try GzipFile.compress(rotated.path) { self.isStopped.load(ordering: .relaxed) }
       } catch {
         // It stays as it is, and is tried again with the next one.
-        if let reason = error.reason { say(.error, "file \(rotated.path): cannot compress: \(reason)") }
-        return
+        guard let reason = error.reason else { continue }
+        reasons[rotated.path] = reason
+        if before[rotated.path] != reason { say(.error, "file \(rotated.path): cannot compress: \(reason)") }
+        if error.isDiskFull { return }
       }
     }
   }
 
+  /// Removes what is left of a killed agent, and the oldest files; another program's neither count nor go.
   private func remove(_ file: AgentSettings.Output.File) {
-    var all = RotatedFile.all(besides: file.path)
-    let compressed = Set(all.lazy.filter { $0.form == .compressed }.map(\.name))
-    // A compressed file gets its name when it is whole, so beside it the plain one is no longer needed.
-    for unneeded in all
-    where unneeded.form == .unfinished || unneeded.form == .plain && compressed.contains(unneeded.name) {
-      unlink(unneeded.path)
-    }
-    all.removeAll { $0.form == .unfinished }
-    let kept = Set(Set(all.map(\.name)).sorted(by: >).prefix(max(0, file.keep)))
-    for old in all where !kept.contains(old.name) { unlink(old.path) }
+    let all = RotatedFile.all(besides: file.path)
+    for left in all where left.form == .unfinished { unlink(left.path) }
+    let own = all.filter { $0.form == .plain || $0.form == .compressed && GzipFile.isOwn($0.path) }
+    let kept = Set(Set(own.map(\.name)).sorted(by: >).prefix(max(0, file.keep)))
+    for old in own where !kept.contains(old.name) { unlink(old.path) }
   }
 }

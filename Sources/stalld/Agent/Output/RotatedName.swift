@@ -52,24 +52,46 @@ struct RotatedName: Comparable, Hashable {
 
 /// A file beside the one that is written: rotated, compressed, or on the way to it.
 struct RotatedFile {
-  enum Form: String { case plain = "", compressed = ".gz", unfinished = ".gz.part" }
+  enum Form: String, CaseIterable {
+    case plain = ""
+    case compressed = ".gz"
+    /// Its name begins with a dot, so that no glob of reports matches it.
+    case unfinished = ".gz.part"
+
+    fileprivate var prefix: String { self == .unfinished ? "." : "" }
+  }
 
   var name: RotatedName
   var form: Form
   var path: String
 
-  /// All of a file's; nothing else in the directory is ever touched.
+  /// All of a file's; nothing else in the directory is ever touched, and only regular files are.
   static func all(besides file: String) -> [RotatedFile] {
     let place = PathParts(file)
-    let prefix = place.name + "."
     let names = (try? FileManager.default.contentsOfDirectory(atPath: place.directory)) ?? []
     return names.compactMap { entry in
-      guard entry.hasPrefix(prefix) else { return nil }
-      let rest = entry.dropFirst(prefix.count)
-      let moment = rest.prefix(27)
-      guard let name = RotatedName(moment: String(moment)), let form = Form(rawValue: String(rest.dropFirst(27)))
-      else { return nil }
-      return RotatedFile(name: name, form: form, path: file.dropLast(place.name.count) + entry)
+      guard let (name, form) = parts(of: entry, besides: place.name) else { return nil }
+      let path: String = file.dropLast(place.name.count) + entry
+      var status = stat()
+      guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
+      return RotatedFile(name: name, form: form, path: path)
     }
+  }
+
+  /// What a name in the directory of a file says; nil if the agent gives no file of that file's such a name.
+  static func parts(of entry: String, besides file: String) -> (name: RotatedName, form: Form)? {
+    for form in Form.allCases {
+      let prefix = form.prefix + file + "."
+      guard entry.hasPrefix(prefix), entry.hasSuffix(form.rawValue) else { continue }
+      let moment = String(entry.dropFirst(prefix.count).dropLast(form.rawValue.count))
+      if let name = RotatedName(moment: moment) { return (name, form) }
+    }
+    return nil
+  }
+
+  /// The path of a rotated file's archive until that is complete.
+  static func unfinished(of plain: String) -> String {
+    let name = PathParts(plain).name
+    return plain.dropLast(name.count) + Form.unfinished.prefix + name + Form.unfinished.rawValue
   }
 }
