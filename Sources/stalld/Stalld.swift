@@ -1,4 +1,5 @@
 import ArgumentParser
+import FoundationEssentials
 import Glibc
 import StallReport
 
@@ -25,12 +26,27 @@ struct Stalld: ParsableCommand {
   static func main() {
     // A reader that has gone away is an error of a write, and no signal that ends the process.
     signal(SIGPIPE, SIG_IGN)
-    if let word = CommandLine.arguments.dropFirst().first, let advice = advice(on: word) {
+    guard !arguments.isEmpty else {
+      StandardError.say("Error: the arguments cannot be read from /proc/self/cmdline; mount /proc")
+      exit(withError: ExitCode.failure)
+    }
+    if let word = arguments.dropFirst().first, let advice = advice(on: word) {
       StandardError.say("Error: Unexpected argument '\(word.printable)'; \(advice)")
       exit(withError: ExitCode(64))
     }
-    main(nil)
+    main(Array(arguments.dropFirst()))
   }
+
+  /// The name of the program, and its arguments.
+  ///
+  /// Swift's runtime finds none if a preloaded library, such as libfaketime, has moved the environment (setenv(3)).
+  static let arguments: [String] = {
+    guard CommandLine.arguments.isEmpty else { return CommandLine.arguments }
+    let line = FileManager.default.contents(atPath: "/proc/self/cmdline") ?? Data()
+    return line.split(separator: 0, omittingEmptySubsequences: false).dropLast().map {
+      String(decoding: $0, as: UTF8.self)
+    }
+  }()
 
   /// What to type instead of the first argument, if it is no subcommand; nil if it may be one.
   private static func advice(on word: String) -> String? {

@@ -52,7 +52,7 @@ struct DemoCommand: ParsableCommand {
   }
 
   private var nextSteps: String {
-    let command = CommandLine.arguments[0]
+    let command = Stalld.arguments[0]
     return """
 
       All report lines; the functions by stalled time; the same as a page for a browser:

@@ -23,7 +23,7 @@ struct RunCommand: ParsableCommand {
       The settings come from the settings file (stalld.yaml(5)). STALLD_ variables override the file, and flags override both. \
       If settings are invalid, the agent lists all errors on standard error and exits. stalld check lists them without starting the agent.
 
-      Exit code: 0 after SIGTERM or SIGINT, 1 if the agent could not start, 64 usage error.
+      Exit code: 0 after SIGTERM or SIGINT, 1 if the agent could not start or ended by itself, 64 usage error.
       """)
 
   @OptionGroup var options: AgentOptions
@@ -61,10 +61,15 @@ struct RunCommand: ParsableCommand {
     manager?.send("READY=1\nSTATUS=Serving")
     // On a busy machine a report would wait for its turn on the processor several times. The unit's filter allows the call.
     clinux_request_short_slice(true)
-    loop.run()
+    let end = loop.run()
+    // Only the two signals stop it.
+    if end != .stopped {
+      AgentLog.say(.error, "the main loop ended without SIGTERM or SIGINT (\(end)); restart the agent")
+    }
     manager?.send("STOPPING=1")
     monitor.stop()
     agent?.stop()
+    if end != .stopped { throw ExitCode.failure }
   }
 }
 
