@@ -74,6 +74,22 @@ struct AgentReloadTests {
     #expect(restart.errors == "stalld reload: restart the agent to apply socket.mode\n")
   }
 
+  @Test("a reload refuses an output at the path of a text file that the agent writes until it is restarted")
+  func textfileOfTheRunningAgent() throws {
+    let agent = try RunningAgent("metrics: { textfile: PLACE/a.prom }")
+    let place = agent.scratch.url.path
+    for more in ["", "metrics: { textfile: \(place)/b.prom }"] {
+      try agent.configure("outputs: [{ type: file, path: PLACE/a.prom }]\n" + more)
+      let refused = try reload(agent)
+      #expect(refused.status == 1)
+      let reason = "outputs[0].path has the same path; it applies until the agent is restarted"
+      #expect(refused.errors.contains("metrics.textfile = \(place)/a.prom: \(reason)"), "\(refused.errors)")
+    }
+    // What applies after a restart, all at once, is no conflict.
+    try agent.configure("metrics: { textfile: PLACE/b.prom, listen: \"unix:PLACE/m\" }")
+    #expect(try reload(agent).status == 0)
+  }
+
   @Test("reload finds the agent by settings that have errors; without an agent it fails")
   func whereItAsks() throws {
     let agent = try RunningAgent()

@@ -212,6 +212,22 @@ struct CheckCommandTests {
     #expect(lines.last?.hasPrefix("STALLD_NONSENSE=1: no such variable; ") == true)
   }
 
+  /// Reports would be replaced by metrics.
+  @Test(arguments: ["check", "run"])
+  func settingsThatLeadToOneFileAreRefused(_ command: String) throws {
+    let place = scratch.url.path
+    let path = try file(
+      """
+      outputs: [{type: file, path: \(place)/a.prom}]
+      metrics: {textfile: \(place)/a.prom}
+
+      """)
+    let refused = try Program.run(stalld, [command, "--config", path], limit: 30)
+    #expect(refused.status == 1 && refused.output == "")
+    #expect(refused.errors == "\(path):2: metrics.textfile = \(place)/a.prom: outputs[0].path has the same path\n")
+    #expect(!FileManager.default.fileExists(atPath: "\(place)/a.prom"))
+  }
+
   @Test func aFlagThatIsNotKnownIsWrongUse() throws {
     #expect(try Program.run(stalld, ["check", "--nonsense"]).status == 64)
   }

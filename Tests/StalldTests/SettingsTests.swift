@@ -343,11 +343,122 @@ struct SettingsTests {
     arguments: [
       ("limits: {memory: 2MiB, line_bytes: 1MiB}", "F:1: limits.line_bytes = 1MiB: allowed: at most a quarter"),
       ("control: {path: /run/stalld/stalld.sock}", "F:1: control.path = /run/stalld/stalld.sock: socket.path has"),
-      ("outputs:\n  - type: stdout\n  - type: stdout", "F:3: outputs[1] = stdout: an earlier output"),
+      (
+        "outputs:\n  - type: stdout\n  - type: stdout",
+        "F:3: outputs[1] = stdout: an earlier output, outputs[0], writes to the same place"
+      ),
     ])
   func conflictingSettingsAreReported(_ text: String, _ start: String) throws {
     let said = try mistakes(text)
     #expect(said.count == 1 && said.first?.hasPrefix(start) == true, "\(said)")
+  }
+
+  /// Two settings must not lead to one file, whatever links there are on the way.
+  @Test func settingsThatLeadToOneFileAreReportedWithBothKeys() throws {
+    let place = scratch.url.path
+    try #require(mkdir("\(place)/log", 0o755) == 0 && symlink("log", "\(place)/linked") == 0)
+    try Data().write(to: URL(filePath: "\(place)/log/a.prom"))
+    try #require(link("\(place)/log/a.prom", "\(place)/hard.prom") == 0)
+    try #require(symlink("log/a.prom", "\(place)/soft.prom") == 0)
+    // Through ., .. and a second link, to a file that does not exist yet.
+    try #require(symlink("linked/../log/./later", "\(place)/dangling.prom") == 0)
+    func outputs(_ paths: String...) -> String {
+      "outputs: [\(paths.map { "{type: file, path: \(place)/\($0)}" }.joined(separator: ", "))]\n"
+    }
+    func setting(_ key: String, _ path: String) -> String {
+      let parts = key.split(separator: ".")
+      return "\(parts[0]): {\(parts[1]): \"\(path.replacing("PLACE", with: place))\"}\n"
+    }
+    let cases: [(text: String, said: String)] = [
+      (
+        outputs("log/a.prom") + setting("metrics.textfile", "PLACE/log/a.prom"),
+        "metrics.textfile = PLACE/log/a.prom: outputs[0].path has the same path"
+      ),
+      (
+        outputs("log/a.prom") + setting("metrics.textfile", "PLACE/hard.prom"),
+        "metrics.textfile = PLACE/hard.prom: outputs[0].path = PLACE/log/a.prom leads to the same file, PLACE/log/a.prom"
+      ),
+      (
+        outputs("log/a.prom") + setting("metrics.textfile", "PLACE/soft.prom"),
+        "metrics.textfile = PLACE/soft.prom: outputs[0].path = PLACE/log/a.prom leads to the same file, PLACE/log/a.prom"
+      ),
+      (
+        outputs("log/later") + setting("metrics.textfile", "PLACE/dangling.prom"),
+        "metrics.textfile = PLACE/dangling.prom: outputs[0].path = PLACE/log/later leads to the same file, PLACE/log/later"
+      ),
+      // It is written under this name first.
+      (
+        outputs("x.prom.new") + setting("metrics.textfile", "PLACE/x.prom"),
+        "metrics.textfile = PLACE/x.prom: outputs[0].path = PLACE/x.prom.new leads to the same file, PLACE/x.prom.new"
+      ),
+      (
+        outputs("log/later", "linked/later"),
+        "outputs[1].path = PLACE/linked/later: an earlier output, outputs[0].path, writes to the same place"
+      ),
+      (
+        outputs("log/a", "linked/a.2026-11-21T10-39-12.123456Z"),
+        "outputs[1].path = PLACE/linked/a.2026-11-21T10-39-12.123456Z: PLACE/linked/a.2026-11-21T10-39-12.123456Z of outputs[1].path is a name of a rotated file of outputs[0].path"
+      ),
+      (
+        outputs("linked/s") + setting("socket.path", "PLACE/log/s"),
+        "socket.path = PLACE/log/s: outputs[0].path = PLACE/linked/s leads to the same file, PLACE/linked/s"
+      ),
+      (
+        setting("socket.path", "PLACE/log/s") + setting("control.path", "PLACE/linked/s"),
+        "control.path = PLACE/linked/s: socket.path = PLACE/log/s leads to the same file, PLACE/log/s"
+      ),
+      (
+        setting("control.path", "PLACE/s") + setting("metrics.listen", "unix:PLACE/s"),
+        "metrics.listen = unix:PLACE/s: control.path has the same path"
+      ),
+      (
+        "outputs: [{type: syslog, address: \(place)/s}]\n" + setting("socket.path", "PLACE/s"),
+        "socket.path = PLACE/s: outputs[0].address has the same path"
+      ),
+      (outputs("stalld.yaml"), "outputs[0].path = F: the settings file has the same path"),
+      (
+        outputs("log/usage") + setting("details.directory", "PLACE/linked"),
+        "details.directory = PLACE/linked: outputs[0].path = PLACE/log/usage leads to the same file, PLACE/log/usage"
+      ),
+      // `stalld report log/*.jsonl*`, or a shipper, would read them as reports.
+      (
+        outputs("log/stalls.jsonl") + setting("details.directory", "PLACE/linked/stalls.jsonl.d"),
+        "details.directory = PLACE/linked/stalls.jsonl.d: REAL/log/*.jsonl*, which matches the files of outputs[0].path, matches PLACE/linked/stalls.jsonl.d of details.directory, too"
+      ),
+      (
+        outputs("log/stalls.json") + setting("details.directory", "PLACE/log"),
+        "details.directory = PLACE/log: REAL/log/*.json*, which matches the files of outputs[0].path, matches PLACE/log/0.json.part of details.directory, too"
+      ),
+    ]
+    let real = FilePlace.resolved(place)
+    for (text, expected) in cases {
+      let said = try mistakes(text).map { $0.drop { $0 != " " }.dropFirst() }
+      #expect(said == [expected.replacing("PLACE", with: place).replacing("REAL", with: real)[...]], "\(text)")
+    }
+    // Neighbours, also in one directory with the details.
+    let fine =
+      outputs("log/stalls", "log/stalls.jsonl", "log/stalls.jsonl.copy") + setting("details.directory", "PLACE/log")
+      + setting("socket.path", "PLACE/log/stalls.sock") + setting("control.path", "PLACE/log/stalls.control.sock")
+      + setting("metrics.textfile", "PLACE/log/stalls.prom")
+    #expect(try mistakes(fine) == [])
+    // Where a flag gives a path, both keys are named, too.
+    let flags = AgentSettings.Flags(
+      values: [.init(flag: "--textfile", key: "metrics.textfile", text: "\(place)/soft.prom")],
+      outputs: ["file:\(place)/hard.prom"])
+    #expect(
+      try mistakes("", flags: flags) == [
+        "--textfile \(place)/soft.prom: metrics.textfile: outputs[0].path = \(place)/hard.prom leads to the same file, \(place)/hard.prom"
+      ])
+    // Standard output of the agent that runs.
+    let output = open("\(place)/log/a.prom", O_WRONLY)
+    defer { close(output) }
+    try Data(("outputs: [{type: stdout}, {type: file, path: \(place)/hard.prom}]").utf8).write(
+      to: URL(filePath: file.path))
+    _ = try AgentSettings.load(file: file, environment: [:])
+    let error = #expect(throws: SettingsErrors.self) {
+      try AgentSettings.load(file: file, environment: [:], standardOutput: output)
+    }
+    #expect(error?.description.contains("an earlier output, outputs[0], writes to the same place") == true)
   }
 
   @Test func aConflictIsReportedWhereItComesFrom() throws {

@@ -11,6 +11,8 @@ final class Agent {
   private let loop: Loop
   private let options: AgentOptions
   private var settings: AgentSettings
+  /// The settings that it began with: some apply until it is restarted.
+  private let firstSettings: AgentSettings
   private var ingest: Ingest!
   private var naming: NamingStage!
   private var writer: OutputWriter!
@@ -41,6 +43,7 @@ final class Agent {
   /// - Throws: The first resource that cannot be opened, with a description.
   init(settings: AgentSettings, options: AgentOptions, loop: Loop, manager: UnixDatagramSocket?) throws {
     self.settings = settings
+    firstSettings = settings
     self.options = options
     hasFile = options.file.exists
     self.loop = loop
@@ -185,7 +188,7 @@ final class Agent {
     writer.reopen()
     let new: AgentSettings
     do {
-      new = try options.load()
+      new = try options.load(standardOutput: STDOUT_FILENO, running: firstSettings)
     } catch {
       return refuse(error.description)
     }

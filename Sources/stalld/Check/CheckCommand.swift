@@ -49,9 +49,9 @@ struct CheckCommand: ParsableCommand {
 
 extension AgentOptions {
   /// The settings; or their mistakes on standard error, and exit code 1.
-  func loadOrExit() throws -> AgentSettings {
+  func loadOrExit(standardOutput: Int32? = nil) throws -> AgentSettings {
     do {
-      return try load()
+      return try load(standardOutput: standardOutput)
     } catch {
       StandardError.say(error.description)
       throw ExitCode(1)

@@ -31,7 +31,7 @@ struct RunCommand: ParsableCommand {
   func validate() throws { try options.refuseUnexpected() }
 
   func run() throws {
-    let settings = try options.loadOrExit()
+    let settings = try options.loadOrExit(standardOutput: STDOUT_FILENO)
     let unusable = UnusablePaths(of: settings, hasSocket: InheritedSocket.isThere)
     guard unusable.problems.isEmpty else {
       for problem in unusable.problems { AgentLog.say(.error, problem.printable(limit: 4096)) }

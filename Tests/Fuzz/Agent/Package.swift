@@ -37,7 +37,7 @@ let package = Package(
       sources: [
         "Agent/Settings", "Agent/Ingest/LineScanner.swift", "Agent/Ingest/FrameScan.swift",
         "Agent/Ingest/HostMessage.swift", "Agent/AgentLog.swift", "Agent/LogStream.swift",
-        "Agent/Output/SyslogAddress.swift",
+        "Agent/Output/SyslogAddress.swift", "Agent/Output/RotatedName.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
         "Symbolicate/LineReader.swift", "Terminal/SystemError.swift",
       ]),

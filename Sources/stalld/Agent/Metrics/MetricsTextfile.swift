@@ -107,7 +107,8 @@ final class MetricsTextfile: @unchecked Sendable {
     defer { close(directory) }
     // node_exporter reads what ends with .prom, as any user.
     let code = DirectoryFiles.replace(
-      place.name, in: directory, unfinished: "\(place.name).new", mode: 0o644, with: bytes, ignoresUmask: true)
+      place.name, in: directory, unfinished: AgentSettings.Metrics.unfinished(of: place.name), mode: 0o644, with: bytes,
+      ignoresUmask: true)
     return code == 0 ? nil : "\(SystemError(code: code))"
   }
 }

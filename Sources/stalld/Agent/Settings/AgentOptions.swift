@@ -73,7 +73,11 @@ struct AgentOptions: ParsableArguments {
   }
 
   /// Reads the settings, also again on a reload: new ones, or all that is wrong with them.
-  func load() throws(SettingsErrors) -> AgentSettings {
-    try AgentSettings.load(file: file, environment: ProcessInfo.processInfo.environment, flags: flags)
+  ///
+  /// The parameters are those of ``AgentSettings/load(file:environment:flags:standardOutput:running:)``.
+  func load(standardOutput: Int32? = nil, running: AgentSettings? = nil) throws(SettingsErrors) -> AgentSettings {
+    try AgentSettings.load(
+      file: file, environment: ProcessInfo.processInfo.environment, flags: flags, standardOutput: standardOutput,
+      running: running)
   }
 }

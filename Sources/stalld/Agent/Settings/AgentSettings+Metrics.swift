@@ -7,6 +7,9 @@ extension AgentSettings {
     var textfile: String?
     var textfileInterval: Duration = .seconds(15)
 
+    /// The name of the text file until it is whole.
+    static func unfinished(of textfile: String) -> String { textfile + ".new" }
+
     /// The row of each: its key, what is allowed, and what it means.
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(

@@ -48,7 +48,7 @@ extension AgentSettings {
   }
 
   /// What is allowed by itself, and not together; `location` says where a key has its value from.
-  func conflicts(location: (String) -> SettingsError.Location) -> [SettingsError] {
+  func conflicts(in paths: SettingPaths, location: (String) -> SettingsError.Location) -> [SettingsError] {
     var problems: [SettingsError] = []
     func refuse(_ key: String, _ value: String, _ reason: String) {
       problems.append(SettingsError(location: location(key), key: key, value: value, reason: reason))
@@ -58,13 +58,13 @@ extension AgentSettings {
         "limits.line_bytes", ByteSize.text(limits.lineBytes),
         "allowed: at most a quarter of limits.memory (\(ByteSize.text(limits.memory)))")
     }
-    if control.path == socket.path { refuse("control.path", control.path, "socket.path has the same path") }
-    if case .path(let path)? = metrics.listen, path == socket.path || path == control.path {
-      refuse("metrics.listen", "unix:\(path)", "another socket has the same path")
-    }
-    for (index, output) in outputs.enumerated() {
-      let isTaken = outputs[..<index].contains { $0.destination == output.destination }
-      if isTaken { refuse("outputs[\(index)]", output.destination, "an earlier output writes to the same place") }
+    for (entry, reason) in paths.conflicts {
+      let place = location(entry.key)
+      let isInFile = if case .file = place { true } else { false }
+      problems.append(
+        SettingsError(
+          location: place, key: entry.key, value: isInFile ? entry.value : entry.argument,
+          reason: isInFile ? reason : "\(entry.key): \(reason)"))
     }
     return problems
   }

@@ -31,9 +31,11 @@ extension AgentSettings {
 
   /// The settings in force: the defaults, the file, the variables and the flags, each over those before.
   ///
-  /// Throws all that is wrong with any of them.
+  /// Throws all that is wrong with any of them. An agent that runs passes its standard output, which may be a file that a setting leads
+  /// to, and the settings that it began with: some of them apply until it is restarted.
   static func load(
-    file: File, environment: [String: String], flags: Flags = Flags()
+    file: File, environment: [String: String], flags: Flags = Flags(), standardOutput: Int32? = nil,
+    running: AgentSettings? = nil
   ) throws(SettingsErrors) -> AgentSettings {
     var settings = AgentSettings()
     var reader = SettingsReader(file: file.path)
@@ -41,12 +43,14 @@ extension AgentSettings {
     problems += settings.apply(environment)
     problems += settings.apply(flags)
     if problems.isEmpty {
-      problems += settings.conflicts { key in
+      let paths = SettingPaths(settings, file: file.path, standardOutput: standardOutput, running: running)
+      problems += settings.conflicts(in: paths) { key in
         if let value = flags.values.last(where: { $0.key == key }) { return .flag(value.flag) }
         if !flags.outputs.isEmpty, key.hasPrefix("outputs[") { return .flag("--output") }
         let variable = variable(key)
         if environment[variable]?.isEmpty == false { return .variable(variable) }
-        return .file(file.path, line: reader.lines[key] ?? 0)
+        // Of an output's default, that of the output.
+        return .file(file.path, line: reader.lines[key] ?? reader.lines[String(key.prefix { $0 != "." })] ?? 0)
       }
     }
     guard problems.isEmpty else { throw SettingsErrors(problems: problems) }
