@@ -2,6 +2,7 @@ import CLinux
 import Foundation
 import Glibc
 import StallMonitor
+import Synchronization
 import TestSupport
 import Testing
 
@@ -132,6 +133,41 @@ struct DetailStoreTests {
     #expect(try String(contentsOf: outside, encoding: .utf8) == "kept")
     #expect(try String(contentsOf: link, encoding: .utf8) == "new")
     #expect(store.counters().dropped == 1)
+  }
+
+  @Test func directoryThatIsRemovedIsMadeAgain() throws {
+    let parent = scratch.url.appending(path: "state")
+    let directory = parent.appending(path: "stalls")
+    mkdir(parent.path, 0o755)
+    let said = Mutex<[String]>([])
+    let store = try DetailStore(settings: .init(directory: directory.path)) { priority, text in
+      said.withLock { $0.append("\(priority): \(text)") }
+    }
+    func write(_ number: Int) throws -> Bool {
+      let (done, isWritten) = (SharedCount(), SharedCount())
+      store.write(id: id(number), of: 7, in: .init(user: 7), [32]) { path in
+        if path != nil { _ = isWritten.add(1) }
+        _ = done.add(1)
+      }
+      try waitUntil { done.value == 1 }
+      return isWritten.value == 1
+    }
+    #expect(try write(1))
+    try FileManager.default.removeItem(at: directory)
+    #expect(try write(2))
+    #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == [id(2) + ".7.json"])
+
+    try FileManager.default.removeItem(at: parent)
+    #expect(try !write(3) && !write(4))
+    try Data().write(to: parent)
+    #expect(try !write(5))
+    let what = "error: cannot write detail files in \(directory.path)"
+    #expect(said.withLock { $0 } == ["\(what): No such file or directory", "\(what): Not a directory"])
+    unlink(parent.path)
+    mkdir(parent.path, 0o755)
+    #expect(try write(6))
+    store.stop(within: .seconds(30))
+    #expect(store.counters() == .init(written: 3, dropped: 3, files: 1, bytes: 1))
   }
 
   @Test func directoryThatCannotBeUsedIsNamed() throws {

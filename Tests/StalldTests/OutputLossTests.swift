@@ -40,13 +40,37 @@ final class OutputLossTests {
     try bench.waitUntilDone(20)
     #expect(try OutputBench.numbers(in: path) == Array(10..<20))
     bench.stop()
-    #expect(bench.said.count == 2 && bench.said[1].contains("accepts writes again"), "\(bench.said)")
+    // What is set right in steps may be another error in between.
+    #expect(bench.errors.count { $0.contains(reason) } == 1, "\(bench.said)")
+    #expect(bench.said.last?.contains("accepts writes again") == true, "\(bench.said)")
   }
 
   @Test func linesWaitWhileTheirDirectoryIsGone() throws {
     let bench = try makeBench()
     try FileManager.default.removeItem(atPath: directory)
     try expectLinesToWait(bench, reason: "No such file or directory") { mkdir(directory, 0o755) }
+  }
+
+  /// The log and the status have the reason of now, and not the one of before.
+  @Test func reasonThatChangesIsLogged() throws {
+    let bench = try makeBench()
+    func failure() -> String? { bench.writer.counters().outputs[0].failure }
+    try FileManager.default.removeItem(atPath: directory)
+    bench.submit([10])
+    try waitUntil { failure() == "No such file or directory" }
+    try Data().write(to: URL(fileURLWithPath: directory))
+    try waitUntil { failure() == "Not a directory" }
+    #expect(bench.writer.counters().outputs[0].problem == "file \(path) not accepting writes: Not a directory")
+    unlink(directory)
+    mkdir(directory, 0o755)
+    try bench.waitUntilDone(11)
+    bench.stop()
+    let kept = "lines are kept; retrying"
+    #expect(
+      bench.errors.prefix(2) == [
+        "error: file \(path): No such file or directory; \(kept)", "error: file \(path): Not a directory; \(kept)",
+      ])
+    #expect(failure() == nil)
   }
 
   @Test(.enabled(if: geteuid() == 0, "chown needs root"))

@@ -17,7 +17,7 @@ final class Agent {
   private var naming: NamingStage!
   private var writer: OutputWriter!
   private var stuckOutputs: StuckOutputs!
-  private let details: DetailStore
+  private var details: DetailStore!
   private let metrics = AgentMetrics(version: stalldVersion)
   private var metricsServer: MetricsServer?
   private var textfile: MetricsTextfile?
@@ -38,6 +38,9 @@ final class Agent {
   /// Lines that the writer has, in order.
   private var written = PendingLines()
 
+  /// The agent ends so that its service manager starts it again.
+  private(set) var endsForRestart = false
+
   /// Opens everything.
   ///
   /// - Throws: The first resource that cannot be opened, with a description.
@@ -49,13 +52,34 @@ final class Agent {
     self.loop = loop
     self.manager = manager
     DescriptorLimit.raise()
-    details = try DetailStore(settings: settings.details)
-    let agent = UncheckedReference(self)
+    do {
+      // First its sockets: an agent that finds another one there must not open that one's files.
+      let socket = try openSocket()
+      control = try openControl()
+      try openOutputs()
+      try ingest.listen(at: socket)
+      try openMetrics()
+      try checkDescriptors()
+    } catch {
+      control?.stop()
+      listener?.end()
+      throw error
+    }
+    metrics.didChange = { [unowned self] in textfile?.noteChange() }
+  }
+
+  private func openControl() throws -> ControlServer {
+    try ControlServer(
+      path: settings.control.path, loop: loop, reload: { [unowned self] in reload(then: $0) },
+      status: { [unowned self] in status() })
+  }
+
+  private func openOutputs() throws {
+    let (agent, say) = (UncheckedReference(self), sayOfOutput)
+    details = try DetailStore(settings: settings.details, say: say)
     let writtenLines = WrittenLineCounter(loop: loop) { agent.object?.didWrite($0) }
-    writer = try OutputWriter(settings: settings.outputs) { writtenLines.add($0) }
-    stuckOutputs = StuckOutputs(
-      loop: loop, say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) },
-      counters: { [unowned self] in writer.counters() })
+    writer = try OutputWriter(settings: settings.outputs, say: say) { writtenLines.add($0) }
+    stuckOutputs = StuckOutputs(loop: loop, say: say, counters: { [unowned self] in writer.counters() })
     naming = NamingStage(loop: loop, settings: settings.symbolication) { agent.object?.write($0) }
     ingest = Ingest(
       loop: loop, policy: settings.policy, metrics: metrics,
@@ -69,13 +93,6 @@ final class Agent {
         keepUsage: { [unowned self] in details.keepUsage($0) }))
     ingest.usage = DailyUsage(text: details.keptUsage)
     recallWrittenReports()
-    try listen()
-    control = try ControlServer(
-      path: settings.control.path, loop: loop, reload: { [unowned self] in reload(then: $0) },
-      status: { [unowned self] in status() })
-    try openMetrics()
-    metrics.didChange = { [unowned self] in textfile?.noteChange() }
-    try checkDescriptors()
   }
 
   /// Logs it if there are fewer descriptors than `limits.connections` needs.
@@ -128,8 +145,9 @@ final class Agent {
 
   // MARK: Begin and end
 
-  private func listen() throws {
-    if let inherited = InheritedSocket.take() { return try ingest.listen(at: inherited) }
+  /// The socket for services, which systemd passes or the agent makes.
+  private func openSocket() throws -> Int32 {
+    if let inherited = InheritedSocket.take() { return inherited }
     let listener = try StreamListener(
       path: settings.socket.path, mode: mode_t(settings.socket.mode), backlog: 4096)
     self.listener = listener
@@ -138,7 +156,7 @@ final class Agent {
         place: settings.socket.path,
         reason: "cannot set its group to \(group.name) (socket.group): \(String(cString: strerror(errno)))")
     }
-    try ingest.listen(at: listener.descriptor)
+    return listener.descriptor
   }
 
   private func openMetrics() throws {
@@ -148,21 +166,43 @@ final class Agent {
         problems: { [unowned self] in problems() })
     }
     if let path = settings.metrics.textfile {
+      let (directory, say) = (OutputDirectory(PathParts(path).directory), sayOfOutput)
       textfile = try MetricsTextfile(
         path: path, interval: settings.metrics.textfileInterval, loop: loop,
         text: { [unowned self] in metrics.text(sample(), for: .textfile) },
         isSettled: { [unowned self] in
           ingest.queuedBytes == 0 && writer.counters().outputs.allSatisfy(\.isSettled)
         },
-        didFail: { AgentLog.say(.error, .outputFailed, "the metrics file \($0)") })
+        didFail: { reason in
+          say(directory?.isOutOfReach ?? false ? .critical : .error, "the metrics file \(reason)")
+        })
     }
+  }
+
+  /// Logs what the outputs say, on any thread.
+  ///
+  /// If one needs a new process, and a service manager is there to start it, the agent ends. Services keep what is not acknowledged.
+  private var sayOfOutput: OutputWriter.Say {
+    let (agent, loop, isSupervised) = (UncheckedReference(self), loop, manager != nil)
+    return { priority, text in
+      guard priority == .critical else { return AgentLog.sayOfOutput(priority, text) }
+      let remedy = isSupervised ? "the agent ends, and its service manager starts it again" : "restart the agent"
+      AgentLog.sayOfOutput(priority, "\(text); \(remedy)")
+      if isSupervised { loop.perform(name: "the agent ends") { agent.object?.endForRestart() } }
+    }
+  }
+
+  private func endForRestart() {
+    endsForRestart = true
+    // A reload is answered first.
+    if reloads.isEmpty { loop.stop() }
   }
 
   /// Reads received lines, writes them, acknowledges them, and closes the connections.
   func stop() {
     ingest.drain()
     naming.stop()
-    writer.stop(within: .seconds(5))
+    writer.stop(within: endsForRestart ? .zero : .seconds(5))
     // Lines that have arrived are acknowledged before the connections close.
     loop.run(mode: .default, before: .now.advanced(by: .milliseconds(20)))
     ingest.close()
@@ -204,7 +244,10 @@ final class Agent {
     }
     // First what changes nothing.
     details.test(new.details) { failure in
-      loop.perform(name: "the directory has been tested") { agent.object?.takeStep(failure) }
+      // The next process can use it.
+      loop.perform(name: "the directory has been tested") {
+        agent.object.map { $0.takeStep($0.endsForRestart ? nil : failure) }
+      }
     }
   }
 
@@ -245,7 +288,11 @@ final class Agent {
 
   private func endReload(_ outcome: ReloadOutcome) {
     reloads.removeFirst()(outcome)
-    if !reloads.isEmpty { beginReload() }
+    if !reloads.isEmpty { return beginReload() }
+    guard endsForRestart else { return }
+    // For systemd, a reload has failed if the agent ends before the command that asked for it.
+    let loop = loop
+    loop.perform(after: .seconds(1), name: "the agent ends") { _ in loop.stop() }
   }
 
   // MARK: Status
@@ -254,7 +301,7 @@ final class Agent {
     var problems = writer.counters().outputs.filter {
       ($0.isFailing || $0.isUnsynchronised) && $0.isRequired || $0.isStuck
     }
-    .map { "\($0.name) \($0.state)" }
+    .map(\.problem)
     if ingest.isOutOfRoom { problems.append("the memory limit is reached") }
     if let shortage = ingest.currentShortage() { problems.append("services cannot connect: \(shortage)") }
     return problems

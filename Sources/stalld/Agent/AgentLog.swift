@@ -5,7 +5,14 @@ import StallReport
 
 /// The agent's own words: to the journal with what its catalogue explains them by, or to standard error.
 enum AgentLog {
-  enum Priority: Int { case error = 3, warning = 4, notice = 5, info = 6 }
+  enum Priority: Int {
+    /// An error that does not end before the agent is restarted.
+    case critical = 2
+    case error = 3
+    case warning = 4
+    case notice = 5
+    case info = 6
+  }
 
   /// A kind of message that `systemd/catalog/stalld.catalog` explains.
   enum Message: String, CaseIterable {
@@ -26,6 +33,11 @@ enum AgentLog {
 
   /// Says one line.
   static func say(_ priority: Priority, _ text: String) { say(priority, nil, text) }
+
+  /// Says one line about an output; the catalogue explains its errors.
+  @Sendable static func sayOfOutput(_ priority: Priority, _ text: String) {
+    say(priority, priority.rawValue <= Priority.error.rawValue ? .outputFailed : nil, text)
+  }
 
   /// Says one line that the catalogue explains.
   ///

@@ -23,7 +23,8 @@ struct RunCommand: ParsableCommand {
       The settings come from the settings file (stalld.yaml(5)). STALLD_ variables override the file, and flags override both. \
       If settings are invalid, the agent lists all errors on standard error and exits. stalld check lists them without starting the agent.
 
-      Exit code: 0 after SIGTERM or SIGINT, 1 if the agent could not start or ended by itself, 64 usage error.
+      Exit code: 0 after SIGTERM or SIGINT, 1 if the agent could not start, or ended by itself: its service manager must restart it if \
+      a directory of its outputs was replaced, 64 usage error.
       """)
 
   @OptionGroup var options: AgentOptions
@@ -69,7 +70,7 @@ struct RunCommand: ParsableCommand {
     manager?.send("STOPPING=1")
     monitor.stop()
     agent?.stop()
-    if end != .stopped { throw ExitCode.failure }
+    if end != .stopped || agent?.endsForRestart ?? false { throw ExitCode.failure }
   }
 }
 

@@ -79,7 +79,7 @@ final class Delivery: @unchecked Sendable {
         didProgress()
         say(.error, "\(destination.name): dropped a line of \(bytes) bytes: \(reason)")
       case .waits(let descriptor): return wait(for: descriptor)
-      case .failed(let reason): return fail(reason)
+      case .failed(let reason, let needsRestart): return fail(reason, needsRestart: needsRestart)
       }
     }
   }
@@ -142,10 +142,14 @@ final class Delivery: @unchecked Sendable {
     }
   }
 
-  private func fail(_ reason: String) {
-    if queue.fail() {
-      let fate = queue.isRequired ? "lines are kept; retrying" : "lines are kept up to the memory limit; retrying"
-      say(.error, "\(destination.name): \(reason); \(fate)")
+  private func fail(_ reason: String, needsRestart: Bool) {
+    if queue.fail(reason) {
+      let fate = queue.isRequired ? "lines are kept" : "lines are kept up to the memory limit"
+      if needsRestart {
+        say(.critical, "\(destination.name): \(reason); \(fate)")
+      } else {
+        say(.error, "\(destination.name): \(reason); \(fate); retrying")
+      }
     }
     retryLater()
   }

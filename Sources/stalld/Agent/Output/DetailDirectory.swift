@@ -17,7 +17,10 @@ final class DetailDirectory: @unchecked Sendable {
   private let say: OutputWriter.Say
   private var settings = AgentSettings.Details()
   private var folder: DetailFolder?
-  private var hasComplained = false
+  /// The folder's directory as it was when the folder was opened.
+  private var place: OutputDirectory?
+  /// Why the last file could not be written, which is logged once.
+  private var lastReason: String?
   private var failures: UInt64 = 0
   private var removedBefore: UInt64 = 0
   private(set) var written: UInt64 = 0
@@ -36,60 +39,102 @@ final class DetailDirectory: @unchecked Sendable {
 
   /// Opens the directory that is configured, or makes it, and applies the limits to what is there.
   func use(_ settings: AgentSettings.Details) throws(OutputError) {
-    let limits = DetailFolder.Limits(
-      files: Self.fileLimit, bytes: settings.maxSize, age: settings.maxAge.map { Int($0.components.seconds) })
     if folder == nil || settings.directory != self.settings.directory {
-      let opened = DetailFolder(taking: try Self.open(settings.directory), limits: limits, isShared: false)
-      removedBefore = removed
-      folder = opened
+      do { try open(settings.directory) } catch { throw Self.unusable(settings.directory, error) }
+      place = OutputDirectory(settings.directory, isMade: true)
     }
     self.settings = settings
-    folder?.limits = limits
+    folder?.limits = Self.limits(of: settings)
     folder?.makeRoom(for: 0)
   }
 
   /// Throws if the directory cannot be used; makes it if it is not there.
-  static func test(_ directory: String) throws(OutputError) { close(try open(directory)) }
+  func test(_ directory: String) throws(OutputError) {
+    do {
+      if directory == settings.directory { try followPath() }
+      close(try Self.open(directory))
+    } catch {
+      if error.needsRestart { note(error) }
+      throw Self.unusable(directory, error)
+    }
+  }
 
-  private static func open(_ directory: String) throws(OutputError) -> Int32 {
-    let name = "details.directory \(directory)"
-    if mkdir(directory, 0o750) != 0, errno != EEXIST { throw OutputError(name, code: errno) }
+  private static func unusable(_ directory: String, _ failure: LineFile.Failure) -> OutputError {
+    OutputError("details.directory \(directory)", failure.reason)
+  }
+
+  private static func limits(of settings: AgentSettings.Details) -> DetailFolder.Limits {
+    DetailFolder.Limits(
+      files: fileLimit, bytes: settings.maxSize, age: settings.maxAge.map { Int($0.components.seconds) })
+  }
+
+  private func open(_ directory: String) throws(LineFile.Failure) {
+    let opened = DetailFolder(taking: try Self.open(directory), limits: Self.limits(of: settings), isShared: false)
+    removedBefore = removed
+    folder = opened
+  }
+
+  /// Opens the directory again, or makes it, if another process has removed or replaced it.
+  private func followPath() throws(LineFile.Failure) {
+    guard let place, !place.isCurrent else { return }
+    try place.check()
+    do throws(LineFile.Failure) {
+      try open(place.path)
+      self.place = place.successor
+    } catch {
+      throw place.explain(error)
+    }
+  }
+
+  private static func open(_ directory: String) throws(LineFile.Failure) -> Int32 {
+    if mkdir(directory, 0o750) != 0, errno != EEXIST { throw LineFile.Failure(errno) }
     let opened = clinux_open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0)
-    guard opened >= 0 else { throw OutputError(name, code: errno) }
+    guard opened >= 0 else { throw LineFile.Failure(errno) }
     guard faccessat(opened, ".", W_OK | X_OK, AT_EACCESS) == 0 else {
       let code = errno
       close(opened)
-      throw OutputError(name, code: code)
+      throw LineFile.Failure(code)
     }
     return opened
   }
 
   /// Returns the file's path, or nil if it could not be written.
   func write(_ id: String, of user: UInt32, in share: DetailFolder.Share, _ bytes: [UInt8]) -> String? {
-    let code = folder?.write(id, of: user, in: share, bytes) ?? ENOENT
-    guard code == 0 else { return fail(code) }
-    hasComplained = false
+    guard change({ $0.write(id, of: user, in: share, bytes) }) else { return nil }
     written += 1
     return "\(settings.directory)/\(DetailFolder.name(of: id, user: user))"
   }
 
   /// Saves how much of each user and unit was written today.
-  func keepUsage(_ text: String) {
-    let code = folder?.replace(Self.usageName, with: Array(text.utf8)) ?? ENOENT
-    if code != 0 { _ = fail(code) }
-  }
+  func keepUsage(_ text: String) { _ = change { $0.replace(Self.usageName, with: Array(text.utf8)) } }
 
   /// What was kept last; empty if nothing was.
   func keptUsage() -> String {
     String(decoding: folder?.read(Self.usageName, limit: Self.usageLimit) ?? [], as: UTF8.self)
   }
 
-  private func fail(_ code: Int32) -> String? {
-    failures += 1
-    if !hasComplained {
-      say(.error, "cannot write detail files in \(settings.directory): \(String(cString: strerror(code)))")
+  /// Writes something, which returns an errno value or 0; false if that failed.
+  private func change(_ body: (DetailFolder) -> Int32) -> Bool {
+    do throws(LineFile.Failure) {
+      try followPath()
+      let code = folder.map(body) ?? ENOENT
+      if code != 0 { throw LineFile.Failure(code) }
+      lastReason = nil
+      return true
+    } catch {
+      failures += 1
+      note(error)
+      return false
     }
-    hasComplained = true
-    return nil
+  }
+
+  /// Logs why nothing can be written there, once.
+  private func note(_ failure: LineFile.Failure) {
+    if failure.reason != lastReason {
+      say(
+        failure.needsRestart ? .critical : .error,
+        "cannot write detail files in \(settings.directory): \(failure.reason)")
+    }
+    lastReason = failure.reason
   }
 }

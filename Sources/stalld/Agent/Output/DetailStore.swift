@@ -47,14 +47,10 @@ final class DetailStore: Sendable {
   /// What an earlier run of the agent has kept by ``keepUsage(_:)``.
   let keptUsage: String
 
-  /// Opens the directory, and looks what is there.
+  /// Opens the directory, and reads what is there.
   ///
   /// - Throws: ``OutputError`` if the directory cannot be used.
-  convenience init(settings: AgentSettings.Details) throws {
-    try self.init(settings: settings, say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) })
-  }
-
-  init(settings: AgentSettings.Details, say: @escaping OutputWriter.Say) throws {
+  init(settings: AgentSettings.Details, say: @escaping OutputWriter.Say = AgentLog.sayOfOutput) throws {
     try thread.start()
     directory = DetailDirectory(say: say)
     let directory = directory
@@ -105,9 +101,9 @@ final class DetailStore: Sendable {
 
   /// Whether the directory can be used, which it is made for; `completion` is called on the store's thread, with an error if not.
   func test(_ settings: AgentSettings.Details, completion: @escaping @Sendable (OutputError?) -> Void) {
-    thread.perform(name: "the directory of details is tested") {
+    thread.perform(name: "the directory of details is tested") { [directory] in
       do throws(OutputError) {
-        try DetailDirectory.test(settings.directory)
+        try directory.test(settings.directory)
         completion(nil)
       } catch {
         completion(error)

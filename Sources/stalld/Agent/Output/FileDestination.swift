@@ -20,7 +20,7 @@ final class FileDestination: LineDestination {
   private let keeper: RotatedFileKeeper
   private let say: OutputWriter.Say
   private var file: LineFile?
-  private var directory: LineFile.Directory?
+  private var directory: OutputDirectory?
   private var missingSince: Loop.Instant?
   private var nextRotation = Loop.Instant.distantPast
   private var lastRotated: RotatedName?
@@ -44,7 +44,7 @@ final class FileDestination: LineDestination {
   func open() throws(OutputError) {
     keeper.lookAfter(settings)
     lastRotated = RotatedName.newest(besides: settings.path)
-    directory = LineFile.Directory(of: settings.path)
+    directory = OutputDirectory(PathParts(settings.path).directory)
     do throws(LineFile.Failure) {
       try openFile()
     } catch {
@@ -74,7 +74,7 @@ final class FileDestination: LineDestination {
           throw LineFile.Failure(ENOENT, "another process deletes the file each time it is created")
         }
       } catch {
-        return (lines.count - rest.count, .failed(error.reason))
+        return (lines.count - rest.count, .failed(error.reason, needsRestart: error.needsRestart))
       }
     }
     return (lines.count, .sent)
@@ -159,9 +159,14 @@ final class FileDestination: LineDestination {
   }
 
   private func openFile() throws(LineFile.Failure) {
-    try directory?.check(settings.path)
-    file = try LineFile(path: settings.path, mode: settings.mode)
-    if settings.fsync != .off { LineFile.Directory.synchronise(of: settings.path) }
+    try directory?.check()
+    do throws(LineFile.Failure) {
+      file = try LineFile(path: settings.path, mode: settings.mode)
+    } catch {
+      throw directory?.explain(error) ?? error
+    }
+    if let directory, !directory.isCurrent { self.directory = directory.successor }
+    if settings.fsync != .off { OutputDirectory.synchronise(of: settings.path) }
   }
 
   // MARK: Rotation of our own

@@ -42,7 +42,7 @@ enum GzipFile {
       // The agent's own, if it was killed before it removed the plain file.
       try check(archive, has: source, isCancelled)
     }
-    let code = LineFile.Directory.synchronise(of: path)
+    let code = OutputDirectory.synchronise(of: path)
     guard code == 0 else { throw Failure(code) }
     // Not one that another process has put there meanwhile, or appended to.
     let size = status.st_size

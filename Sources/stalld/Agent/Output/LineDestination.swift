@@ -55,7 +55,9 @@ enum SendResult {
   /// Not now: again when the descriptor takes something.
   case waits(Int32)
   /// Not now: again in a while.
-  case failed(String)
+  ///
+  /// `needsRestart` if only a new process of the agent can write there.
+  case failed(String, needsRestart: Bool = false)
   /// Never: why, and the line's bytes.
   case refused(String, bytes: Int)
 

@@ -30,10 +30,13 @@ final class LineFile {
     /// An errno value.
     var code: Int32
     var reason: String
+    /// Only a new process can write there.
+    var needsRestart: Bool
 
-    init(_ code: Int32, _ reason: String? = nil) {
+    init(_ code: Int32, _ reason: String? = nil, needsRestart: Bool = false) {
       self.code = code
       self.reason = reason ?? String(cString: strerror(code))
+      self.needsRestart = needsRestart
     }
   }
 

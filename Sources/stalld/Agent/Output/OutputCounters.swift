@@ -16,8 +16,8 @@ struct OutputCounters: Sendable, Equatable {
     /// What waits now.
     var queuedLines = 0
     var queuedBytes = 0
-    /// The last attempt failed.
-    var isFailing = false
+    /// Why the last attempt failed; nil if it did not.
+    var failure: String?
     /// What was written did not reach the disk when it should have (`fsync: interval`).
     var isUnsynchronised = false
     /// For how long lines have waited and none was taken, or fdatasync(2) has not returned; zero if neither is so.
@@ -26,6 +26,7 @@ struct OutputCounters: Sendable, Equatable {
     /// Beyond this an output that lines wait for is stuck.
     static let patience = Duration.seconds(10)
 
+    var isFailing: Bool { failure != nil }
     var isStuck: Bool { waiting >= Self.patience }
 
     /// Whether its numbers stay as they are until a line comes.
@@ -42,4 +43,7 @@ extension OutputCounters.Output {
     if isUnsynchronised { return "cannot synchronise" }
     return isStuck ? "stuck: nothing written for \(waiting.components.seconds) s" : "ok"
   }
+
+  /// The output, and what is wrong with it.
+  var problem: String { "\(name) \(state)\(failure.map { ": \($0)" } ?? "")" }
 }

@@ -58,7 +58,6 @@ final class OutputQueue: Sendable {
       var result = state.tally
       result.queuedLines = state.count
       result.queuedBytes = state.lines.bytes + state.batch.bytes
-      result.isFailing = state.failingSince != nil
       result.isUnsynchronised = state.unsynchronisedSince != nil
       result.waiting = state.progress?.duration(to: .now) ?? .zero
       return result
@@ -165,12 +164,13 @@ final class OutputQueue: Sendable {
 
   func note(rotations: UInt64) { state.withLock { $0.tally.rotations = rotations } }
 
-  /// An attempt has failed; whether it is the first one.
-  func fail() -> Bool {
+  /// An attempt has failed; whether it is the first one, or the reason is another one than before.
+  func fail(_ reason: String) -> Bool {
     state.withLock { state in
       state.tally.errors += 1
-      defer { state.failingSince = state.failingSince ?? .now }
-      return state.failingSince == nil
+      state.failingSince = state.failingSince ?? .now
+      defer { state.tally.failure = reason }
+      return state.tally.failure != reason
     }
   }
 
@@ -178,6 +178,7 @@ final class OutputQueue: Sendable {
   func recover() -> Duration? {
     state.withLock { state in
       state.hasDropped = false
+      state.tally.failure = nil
       defer { state.failingSince = nil }
       return state.failingSince?.duration(to: .now)
     }

@@ -19,15 +19,9 @@ final class OutputWriter: Sendable {
   /// taken by every required output.
   ///
   /// - Throws: ``OutputError`` for the first output that cannot be used as it is configured.
-  convenience init(settings: [AgentSettings.Output], didWrite: @escaping @Sendable (Int) -> Void) throws {
-    try self.init(
-      settings: settings, standardOutput: STDOUT_FILENO,
-      say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) }, didWrite: didWrite)
-  }
-
   init(
-    settings: [AgentSettings.Output], standardOutput: Int32, say: @escaping Say,
-    didWrite: @escaping @Sendable (Int) -> Void
+    settings: [AgentSettings.Output], standardOutput: Int32 = STDOUT_FILENO,
+    say: @escaping Say = AgentLog.sayOfOutput, didWrite: @escaping @Sendable (Int) -> Void
   ) throws {
     let keeper = RotatedFileKeeper(say: say)
     outputs = OutputSet(
