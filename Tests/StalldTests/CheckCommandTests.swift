@@ -55,7 +55,7 @@ struct CheckCommandTests {
       try run("taken", "file", "file") == [
         "stalld: details.directory \(place)/file: \(place)/file is not a directory; give another directory with --details DIRECTORY",
         output[...],
-        "stalld: cannot listen at \(place)/taken: another process listens there; end it, or give another path with --socket PATH",
+        "stalld: cannot listen at \(place)/taken: \(StreamListener.name(of: getpid())) listens there; end it, or give another path with --socket PATH",
         "stalld: cannot listen at \(place)/file: the file is not a socket; remove it, or give another path with --control PATH",
       ])
     #expect(FileManager.default.fileExists(atPath: "\(place)/taken"))

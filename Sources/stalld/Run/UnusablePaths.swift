@@ -33,12 +33,8 @@ struct UnusablePaths {
 
   private mutating func check(socket: String, flag: String) {
     let (what, other) = ("cannot listen at \(socket)", "give another path with \(flag)")
-    var status = stat()
-    guard lstat(socket, &status) == 0 else { return note(what, PathParts(socket).directory, other) }
-    if status.st_mode & S_IFMT != S_IFSOCK {
-      problems.append("\(what): the file is not a socket; remove it, or \(other)")
-    } else if Self.isListened(at: socket) {
-      problems.append("\(what): another process listens there; end it, or \(other)")
+    if let obstacle = StreamListener.obstacle(at: socket) {
+      problems.append("\(what): \(obstacle), or \(other)")
     } else {
       note(what, PathParts(socket).directory, other)
     }
@@ -59,13 +55,5 @@ struct UnusablePaths {
       default: other
       }
     problems.append("\(what): \(String(cString: strerror(code))); \(advice)")
-  }
-
-  private static func isListened(at path: String) -> Bool {
-    guard let address = SocketAddress(path: path) else { return false }
-    let probe = address.makeSocket()
-    guard probe >= 0 else { return false }
-    defer { close(probe) }
-    return address.connect(probe) == 0
   }
 }

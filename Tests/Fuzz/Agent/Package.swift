@@ -39,6 +39,7 @@ let package = Package(
         "Agent/Ingest/HostMessage.swift", "Agent/AgentLog.swift", "Agent/LogStream.swift",
         "Agent/Output/SyslogAddress.swift", "Agent/Output/RotatedName.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
+        "Agent/SocketLock.swift",
         "Symbolicate/LineReader.swift", "Terminal/SystemError.swift",
       ]),
     .executableTarget(
