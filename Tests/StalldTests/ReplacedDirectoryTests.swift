@@ -63,7 +63,7 @@ struct ReplacedDirectoryTests {
     #expect(try agent.status().problems.contains { $0.hasSuffix("not accepting writes: No such file or directory") })
 
     make("logs", of: agent)
-    agent.process.waitUntilExit()
+    try waitUntil("it ends: \(agent.said)") { !agent.process.isRunning }
     #expect(agent.process.terminationStatus == 1)
     #expect(agent.said.ranges(of: Self.replaced).count == 1, "\(agent.said)")
     #expect(agent.said.contains("; lines are kept; the agent ends, and its service manager starts it again"))
@@ -108,7 +108,7 @@ struct ReplacedDirectoryTests {
     make("state", of: agent)
     let answer = try Program.run(reload[0], Array(reload.dropFirst()))
     #expect(answer.status == 0, "the next process has the settings: \(answer.errors)")
-    agent.process.waitUntilExit()
+    try waitUntil("it ends: \(agent.said)") { !agent.process.isRunning }
     #expect(agent.process.terminationStatus == 1)
     #expect(agent.said.ranges(of: Self.replaced).count == 1, "\(agent.said)")
     try agent.start(wrapper: confinement(isSupervised: true))
