@@ -10,9 +10,12 @@ final class SocketLock: Sendable {
   private let path: String
   private let descriptor: Int32
 
+  /// Where the lock of a socket is.
+  static func path(of socket: String) -> String { socket + ".lock" }
+
   /// Takes the lock without waiting; throws if another process has it, and says which.
   init(of socket: String) throws(StreamListener.Failure) {
-    path = socket + ".lock"
+    path = Self.path(of: socket)
     while true {
       let opened = try Self.open(path, for: socket)
       if try Self.take(opened, path, for: socket) {

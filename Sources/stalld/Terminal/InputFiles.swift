@@ -119,7 +119,7 @@ struct InputFiles: Sendable {
     let before = entries[place.directory] ?? []
     let new = Self.entries(of: place.directory).subtracting(before).filter { entry in
       // What was another file of the listing is read under that one's name.
-      entry.hasPrefix(place.name + ".") && !entry.hasSuffix(Self.unfinished)
+      entry.hasPrefix(place.name + ".")
         && (entry == Self.compressed(place.name) || !before.contains { Self.compressed($0) == entry })
     }
     let paths = new.filter { !new.contains(String($0.dropLast(".gz".count))) || !$0.hasSuffix(".gz") }.sorted()
@@ -128,21 +128,12 @@ struct InputFiles: Sendable {
     return !added.isEmpty
   }
 
-  private static let unfinished = RotatedFile.Form.unfinished.rawValue
-
   private static func compressed(_ name: String) -> String { name + RotatedFile.Form.compressed.rawValue }
 
-  /// The names without copies of others: what the agent is compressing a file to, and a rotated file that it has compressed.
+  /// The names without rotated files whose archives are there, too, as the agent has not removed them yet.
   private static func withoutCopies(_ names: [String]) -> [String] {
     let all = Set(names)
-    return names.filter { name in
-      guard name.hasSuffix(unfinished) else {
-        // As the agent decides which of the two it removes.
-        return !all.contains(compressed(name)) || RotatedName(moment: String(name.suffix(27))) == nil
-      }
-      let plain = String(name.dropLast(unfinished.count))
-      return !all.contains(plain) && !all.contains(compressed(plain))
-    }
+    return names.filter { !all.contains(compressed($0)) || RotatedName(moment: String($0.suffix(27))) == nil }
   }
 
   private static func entries(of path: String) -> Set<String> {

@@ -70,10 +70,9 @@ struct SettingPaths {
   }
 
   private static func keptUntilRestart(_ settings: AgentSettings) -> [Entry] {
-    var entries = [
-      Entry("socket.path", settings.socket.path, type: S_IFSOCK),
-      Entry("control.path", settings.control.path, type: S_IFSOCK),
-    ]
+    var entries = [("socket.path", settings.socket.path), ("control.path", settings.control.path)].map { key, path in
+      Entry(key, path, type: S_IFSOCK, and: [SocketLock.path(of: path)])
+    }
     if case .path(let path)? = settings.metrics.listen {
       entries.append(Entry("metrics.listen", path, type: S_IFSOCK, value: "unix:\(path)"))
     }
