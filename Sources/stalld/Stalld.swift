@@ -26,6 +26,7 @@ struct Stalld: ParsableCommand {
   static func main() {
     // A reader that has gone away is an error of a write, and no signal that ends the process.
     signal(SIGPIPE, SIG_IGN)
+    occupyStandardDescriptors()
     guard !arguments.isEmpty else {
       StandardError.say("Error: the arguments cannot be read from /proc/self/cmdline; mount /proc")
       exit(withError: ExitCode.failure)
@@ -47,6 +48,14 @@ struct Stalld: ParsableCommand {
       String(decoding: $0, as: UTF8.self)
     }
   }()
+
+  /// Keeps files and sockets of this process from becoming its standard input or output, if it was started without.
+  ///
+  /// Reading and writing fail there with `EBADF`, as they would without a descriptor.
+  private static func occupyStandardDescriptors() {
+    for (descriptor, mode) in [(STDIN_FILENO, O_WRONLY), (STDOUT_FILENO, O_RDONLY), (STDERR_FILENO, O_RDONLY)]
+    where fcntl(descriptor, F_GETFD) < 0 { _ = open("/dev/null", mode) }
+  }
 
   /// What to type instead of the first argument, if it is no subcommand; nil if it may be one.
   private static func advice(on word: String) -> String? {
