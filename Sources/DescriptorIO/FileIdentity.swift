@@ -1,7 +1,7 @@
 import PlatformLibc
 
 /// Which file it is, by device and inode, whatever its path is.
-package struct FileIdentity: Equatable, Sendable {
+package struct FileIdentity: Hashable, Sendable {
   private let device: UInt
   private let inode: UInt
 

@@ -3,6 +3,8 @@ import PlatformLibc
 
 extension Loop {
   /// A source that reports changes of a file or a directory, through inotify.
+  ///
+  /// Each source takes an inotify instance. By default a user may have 128 (`fs.inotify.max_user_instances`).
   public final class FileChangeSource: DescriptorSource, @unchecked Sendable {
     /// What can happen to a file.
     public struct Change: OptionSet, Hashable, Sendable {

@@ -6,19 +6,26 @@ final class StreamFollower: @unchecked Sendable {
   // @unchecked: everything is touched by the loop's thread alone.
 
   private let descriptor: Int32
-  private let handle: ([UInt8]) -> Void
-  private let didEnd: (SystemError?) -> Void
+  private let name: String
+  private let handle: ([UInt8]?) -> Void
+  private let didEnd: ((any Error)?) -> Void
   private var splitter = LineSplitter()
   private var source: Loop.DescriptorSource?
+  private var isAtBeginning = true
 
-  /// Lines that were too long.
-  var brokenLines: Int { splitter.skipped }
-
-  /// Makes one that does not read yet; the descriptor stays the caller's.
+  /// Makes one that does not read yet.
   ///
-  /// `didEnd` has the error if that is why nothing more can be read.
-  init(_ descriptor: Int32, handle: @escaping ([UInt8]) -> Void, didEnd: @escaping (SystemError?) -> Void) {
+  /// - Parameters:
+  ///   - descriptor: It stays the caller's.
+  ///   - name: The stream's, for people.
+  ///   - handle: Called with each line, without its newline; with nil for one that is too long.
+  ///   - didEnd: Called at the end, with the reason if it is no ordinary one.
+  init(
+    _ descriptor: Int32, name: String, handle: @escaping ([UInt8]?) -> Void,
+    didEnd: @escaping ((any Error)?) -> Void
+  ) {
     self.descriptor = descriptor
+    self.name = name
     self.handle = handle
     self.didEnd = didEnd
   }
@@ -41,15 +48,21 @@ final class StreamFollower: @unchecked Sendable {
   private func readSome() -> Bool {
     var buffer = [UInt8](repeating: 0, count: 64 << 10)
     let count = read(descriptor, &buffer, buffer.count)
-    let code = errno
-    if count < 0, code == EINTR || code == EAGAIN { return true }
+    if count < 0, errno == EINTR || errno == EAGAIN { return true }
+    var reason: (any Error)? = count < 0 ? SystemError(code: errno) : nil
     if count > 0 {
-      splitter.take(buffer[..<count], handle)
-      return true
+      if isAtBeginning {
+        reason = InputAdvice.GzipInput(descriptor == STDIN_FILENO ? "-" : name, buffer[..<count], for: "tail")
+      }
+      isAtBeginning = false
+      if reason == nil {
+        splitter.take(buffer[..<count], handle)
+        return true
+      }
     }
     source?.invalidate()
     if let rest = splitter.takeRest() { handle(rest) }
-    didEnd(count < 0 ? SystemError(code: code) : nil)
+    didEnd(reason)
     return false
   }
 }

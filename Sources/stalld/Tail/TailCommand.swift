@@ -18,13 +18,14 @@ struct TailCommand: ParsableCommand {
         stalld tail --service 'web*' --min 500ms --stack
         stalld tail /var/log/stalld/stalls.jsonl
 
-      Without a file, the command follows the running agent. It follows a file of JSON lines across rotation by rename, and reads \
-      standard input (-) and pipes to their end. Lines that are not reports are skipped; their count is printed on standard error.
+      Without a file, the command follows the running agent. It follows files of JSON lines by their names, as tail -F does: a file \
+      may be rotated, truncated, or come later. A file with several names is read once. Standard input (-) and pipes are read to \
+      their end. Lines that are not reports are skipped; their count is printed on standard error.
 
       Output is coloured on a terminal unless NO_COLOR is set; --color overrides both.
 
       Exit code: 0 after SIGINT, SIGTERM or the end of the input, or if the reader of the output exits; 1 if no agent responds, the \
-      agent closes the connection, or a file cannot be read; 64 usage error.
+      agent closes the connection, or an input cannot be read; 64 usage error.
       """)
 
   @Option(help: ArgumentHelp("Show only services whose name matches the pattern, such as 'web*'.", valueName: "glob"))
@@ -66,9 +67,9 @@ struct TailCommand: ParsableCommand {
   func run() throws {
     if !files.isEmpty { try OutputFile.checkStandardOutput(of: "tail", inputs: InputFiles(files)) }
     let loop = Loop.main
-    // Before there are other threads: they inherit the blocked signals.
-    let stopSignals = try Loop.SignalSource([SIGINT, SIGTERM], name: "stop signals") { _ in loop.stop() }
-    try loop.add(stopSignals)
+    DescriptorLimit.raise()
+    let stopSignals = try StopSignals(stopping: loop)
+    defer { withExtendedLifetime(stopSignals) {} }
     let filter = TailFilter(
       service: service, causes: Set(causes.map(\.rawValue)), leastMilliseconds: min?.milliseconds ?? 0)
     let printer = json ? nil : TailPrinter(usesColor: usesColor, showsStack: stack || allFrames, showsAll: allFrames)

@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 import LoopEngine
 import StallMonitor
@@ -11,12 +12,15 @@ final class TailSession: @unchecked Sendable {
   private let filter: TailFilter
   /// Nil: the lines as they came.
   private let printer: TailPrinter?
-  private var files: [FileFollower] = []
+  private lazy var files = FileFollower(
+    on: loop, takeLine: { [weak self] in self?.take($0, from: $1) },
+    didReachEnd: { [weak self] in self?.noteNoMatch(in: $0) })
+  /// What is read to its end.
   private var streams: [StreamFollower] = []
+  private var streamIdentities: Set<FileIdentity> = []
   private var openInputs = 0
   /// Whether there is anything to read.
   var hasInputs: Bool { openInputs > 0 }
-  private var unreadable = 0
   private(set) var hasFailed = false
   private var isOutputGone = false
   private var outputSource: Loop.DescriptorSource?
@@ -30,50 +34,27 @@ final class TailSession: @unchecked Sendable {
   private var lines = 0
   private var reports = 0
   private var inputsWithLines: Set<String> = []
-  private var failedInputs: Set<String> = []
   private var hasWritten = false
   private var hasNotedNoMatch = false
   /// Whether all inputs ended without a line.
   var isEmpty: Bool { openInputs == 0 && lines == 0 && !hasFailed }
 
   /// Lines that were no reports.
-  var brokenLines: Int {
-    unreadable + files.reduce(0) { $0 + $1.brokenLines } + streams.reduce(0) { $0 + $1.brokenLines }
-  }
+  private(set) var brokenLines = 0
 
   // MARK: Inputs
 
   /// Follows a file, or reads a pipe that has a name.
   func follow(_ path: String, lines: Int) throws {
-    // A pipe without a writer must not hold this up.
-    var descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    // The agent may have compressed it since.
-    if descriptor < 0, errno == ENOENT { descriptor = open(path + ".gz", O_RDONLY | O_CLOEXEC | O_NONBLOCK) }
     var facts = stat()
-    guard descriptor >= 0, fstat(descriptor, &facts) == 0 else { throw SystemError(code: errno) }
-    guard facts.st_mode & S_IFMT != S_IFDIR else { throw SystemError(code: EISDIR) }
-    var beginning: [UInt8] = [0, 0]
-    if pread(descriptor, &beginning, 2, 0) == 2, let error = InputAdvice.GzipInput(path, beginning, for: "tail") {
-      close(descriptor)
-      throw error
-    }
-    if facts.st_mode & S_IFMT == S_IFREG, facts.st_size == 0 {
-      say("\(path) is empty; reports appear here as they are written. Ctrl-C ends the command")
-    }
-    guard facts.st_mode & S_IFMT == S_IFREG else {
-      openInputs += 1
+    if stat(path, &facts) == 0, ![S_IFREG, S_IFDIR].contains(facts.st_mode & S_IFMT) {
+      // A pipe without a writer must not hold this up.
+      let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+      guard descriptor >= 0 else { throw SystemError(code: errno) }
       read(descriptor, path)
-      return
-    }
-    let follower = try FileFollower(
-      path: path, descriptor: descriptor, lines: lines, loop: loop,
-      didFail: { [weak self] in self?.noteFailure(of: path, $0) }
-    ) { [weak self] in self?.take($0, from: path) }
-    openInputs += 1
-    files.append(follower)
-    loop.perform(name: "followed file") { [weak self] in
-      follower.look()
-      self?.noteNoMatch(in: path)
+    } else {
+      try files.follow(path, lines: lines)
+      openInputs += 1
     }
   }
 
@@ -85,16 +66,13 @@ final class TailSession: @unchecked Sendable {
   }
 
   /// Reads standard input to its end.
-  func readStandardInput() {
-    openInputs += 1
-    read(0, "standard input")
-  }
+  func readStandardInput() { read(0, "standard input") }
 
   /// Follows the running agent.
   func follow(_ agent: ControlClient, path: String) {
     openInputs += 1
     let stream = StreamFollower(
-      agent.descriptor, handle: { [weak self] in self?.takeFromAgent($0) },
+      agent.descriptor, name: "the agent", handle: { [weak self] in self?.takeFromAgent($0) },
       didEnd: { [weak self] _ in
         withExtendedLifetime(agent) {}
         self?.fail("the agent at \(path) closed the connection")
@@ -114,11 +92,17 @@ final class TailSession: @unchecked Sendable {
   }
 
   private func read(_ descriptor: Int32, _ name: String) {
+    // Two readers of one pipe would share its lines.
+    if let identity = FileIdentity(descriptor), !streamIdentities.insert(identity).inserted { return }
+    openInputs += 1
     let stream = StreamFollower(
-      descriptor, handle: { [weak self] in self?.take($0, from: name) },
+      descriptor, name: name, handle: { [weak self] in self?.take($0, from: name) },
       didEnd: { [weak self] error in
         guard let self else { return }
-        if let error { noteFailure(of: name, error) }
+        if let error {
+          say("\(name): \(InputAdvice.reason(error))")
+          hasFailed = true
+        }
         openInputs -= 1
         if openInputs == 0 { loop.stop() }
       })
@@ -140,9 +124,9 @@ final class TailSession: @unchecked Sendable {
 
   // MARK: Lines
 
-  private func takeFromAgent(_ line: [UInt8]) {
+  private func takeFromAgent(_ line: [UInt8]?) {
     // Of the agent's own words only the short ones are no reports.
-    if line.count < 512, let text = try? JSONText(line), text.root["event"] == nil {
+    if let line, line.count < 512, let text = try? JSONText(line), text.root["event"] == nil {
       if let count = text.integer(text.root["dropped"]) {
         say("\(count) lines lost: output is slower than the agent's reports")
         return
@@ -155,12 +139,13 @@ final class TailSession: @unchecked Sendable {
     take(line, from: "the agent")
   }
 
-  private func take(_ line: [UInt8], from input: String) {
+  /// Nil is a line that is too long to be a report.
+  private func take(_ line: [UInt8]?, from input: String) {
     lines += 1
     let isFirst = inputsWithLines.insert(input).inserted
-    guard let text = try? JSONText(line), let report = TailEntry(text) else {
-      if line.allSatisfy({ $0 == 0x20 || $0 == 0x0d || $0 == 0x09 }) { return }
-      unreadable += 1
+    guard let line, let text = try? JSONText(line), let report = TailEntry(text) else {
+      if let line, line.allSatisfy({ $0 == 0x20 || $0 == 0x0d || $0 == 0x09 }) { return }
+      brokenLines += 1
       // A file of something else would be followed without a word.
       if isFirst { say("\(input): a line that is not a report; give files of report lines") }
       return
@@ -179,13 +164,6 @@ final class TailSession: @unchecked Sendable {
       isOutputGone = true
       if error.code == EPIPE { loop.stop() } else { fail("standard output: \(error)") }
     }
-  }
-
-  /// Says why an input could not be read to its end; others are read on.
-  private func noteFailure(of input: String, _ error: SystemError) {
-    guard failedInputs.insert(input).inserted else { return }
-    say("\(input): \(InputAdvice.reason(error.code))")
-    hasFailed = true
   }
 
   private func fail(_ reason: String) {
