@@ -31,8 +31,7 @@ extension Loop {
     if published.hasEndedHere { throw Ended() }
     return try withoutActuallyEscaping(body) { body in
       let call = AwaitedCall(body)
-      let promise = Promise<Value> { call.finish($0) }
-      _ = enqueue(WorkItem(modes: mode.id, callSite: CallSite(file, line, name)) { promise.give(call.run()) })
+      post(in: mode, name: name, file: file, line: line, { try call.run() }) { call.finish($0) }
       return try call.wait().get()
     }
   }
@@ -53,10 +52,18 @@ extension Loop {
     _ body: sending @escaping () throws -> Value
   ) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
-      let promise = Promise<Value> { continuation.resume(with: $0) }
-      _ = enqueue(
-        WorkItem(modes: mode.id, callSite: CallSite(file, line, name)) { promise.give(Result { try body() }) })
+      post(in: mode, name: name, file: file, line: line, body) { continuation.resume(with: $0) }
     }
+  }
+
+  /// Posts a closure and reports its outcome exactly once: its result, or that it was dropped.
+  private func post<Value: Sendable>(
+    in mode: Mode, name: StaticString?, file: StaticString, line: UInt32,
+    _ body: @escaping () throws -> Value, answer: @escaping @Sendable (Result<Value, any Error>) -> Void
+  ) {
+    let promise = Promise(answer)
+    _ = enqueue(
+      WorkItem(modes: mode.id, callSite: CallSite(file, line, name)) { promise.give(Result { try body() }) })
   }
 }
 
@@ -92,9 +99,9 @@ private final class AwaitedCall<Value: Sendable>: @unchecked Sendable {
 
   // A function of its own: when it returns, it has released what it has of the closure.
   @inline(never)
-  func run() -> Result<Value, any Error> {
-    guard let body = body.take() else { return .failure(Loop.Ended()) }
-    return Result { try body() }
+  func run() throws -> Value {
+    guard let body = body.take() else { throw Loop.Ended() }
+    return try body()
   }
 
   /// Releases the closure, also if it was not called, and wakes the sleeper.
