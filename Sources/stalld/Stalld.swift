@@ -26,6 +26,8 @@ struct Stalld: ParsableCommand {
   static func main() {
     // A reader that has gone away is an error of a write, and no signal that ends the process.
     signal(SIGPIPE, SIG_IGN)
+    // And so is the process's limit for files (RLIMIT_FSIZE).
+    signal(SIGXFSZ, SIG_IGN)
     occupyStandardDescriptors()
     guard !arguments.isEmpty else {
       StandardError.say("Error: the arguments cannot be read from /proc/self/cmdline; mount /proc")

@@ -161,6 +161,49 @@ final class OutputFileTests {
     #expect(try names.contains("stalls.jsonl.2089-01-02T03-04-06.000000Z"))
   }
 
+  /// rename(2) would replace what has the name of the next rotated file: a second agent's, or another program's.
+  @Test func aRotatedFileTakesNoNameThatIsTaken() throws {
+    (settings.maxSize, settings.compress) = (1000, .none)
+    let taken = ["00Z", "01Z", "02Z"].map { path + ".2089-01-02T03-04-05.0000" + $0 }
+    try put(#"{"number":-1}"# + "\n", in: taken[0])
+    let bench = try OutputBench(file: settings)
+    // Made after the agent has read the directory.
+    mkdir(taken[1], 0o755)
+    symlink("/dev/null", taken[2])
+    bench.submit(0..<12)
+    bench.stop()
+    let second = try OutputBench(file: settings)
+    second.submit(12..<24)
+    second.stop()
+    #expect(try OutputBench.allNumbers(besides: path) == Array(-1..<24))
+    #expect(try FileManager.default.destinationOfSymbolicLink(atPath: taken[2]) == "/dev/null")
+    #expect(bench.said.isEmpty && second.said.isEmpty)
+  }
+
+  /// There is no later name: what comes then sorts before it, and replaces nothing.
+  @Test func theLastMomentOfAllIsNoEndOfRotation() throws {
+    (settings.maxSize, settings.compress) = (1000, .none)
+    try put(#"{"number":-1}"# + "\n", in: path + ".9999-12-31T23-59-59.999999Z")
+    for start in [0, 12] {
+      let bench = try OutputBench(file: settings)
+      bench.submit(start..<start + 12)
+      bench.stop()
+    }
+    #expect(try Set(OutputBench.allNumbers(besides: path)) == Set(-1..<24))
+  }
+
+  /// copytruncate of logrotate: the file is short again, and is not renamed for the size that it had.
+  @Test func aFileThatWasTruncatedIsNotRotatedForItsOldSize() throws {
+    (settings.maxSize, settings.compress) = (1000, .none)
+    let bench = try OutputBench(file: settings)
+    bench.submit(0..<5)
+    try bench.waitUntilDone(5)
+    truncate(path, 0)
+    bench.submit(5..<7)
+    bench.stop()
+    #expect(try OutputBench.numbers(in: path) == [5, 6] && RotatedFile.all(besides: path).isEmpty)
+  }
+
   /// A name that only looks like a time is not a rotated file, and the latest possible time causes
   /// no error.
   @Test func onlyTimesAreRotatedNames() throws {
@@ -169,6 +212,8 @@ final class OutputFileTests {
     }
     let last = try #require(RotatedName(moment: "9999-12-31T23-59-58.999999Z"))
     #expect(RotatedName.next(after: last).moment == "9999-12-31T23-59-59.000000Z")
+    let latest = try #require(RotatedName(moment: "9999-12-31T23-59-59.999999Z"))
+    #expect(RotatedName(moment: RotatedName.next(after: latest).moment) != nil)
     let past = try #require(RotatedName(moment: "2001-01-01T00-00-00.000000Z"))
     let now = RotatedName.next(after: past)
     #expect(now > past && RotatedName(moment: now.moment) == now)

@@ -391,6 +391,15 @@ struct SettingsTests {
         outputs("x.prom.new") + setting("metrics.textfile", "PLACE/x.prom"),
         "metrics.textfile = PLACE/x.prom: outputs[0].path = PLACE/x.prom.new leads to the same file, PLACE/x.prom.new"
       ),
+      // The agent removes a socket's lock when it ends.
+      (
+        outputs("m.sock.lock") + setting("metrics.listen", "unix:PLACE/m.sock"),
+        "metrics.listen = unix:PLACE/m.sock: outputs[0].path = PLACE/m.sock.lock leads to the same file, PLACE/m.sock.lock"
+      ),
+      (
+        outputs("s.sock.lock") + setting("socket.path", "PLACE/s.sock"),
+        "socket.path = PLACE/s.sock: outputs[0].path = PLACE/s.sock.lock leads to the same file, PLACE/s.sock.lock"
+      ),
       (
         outputs("log/later", "linked/later"),
         "outputs[1].path = PLACE/linked/later: an earlier output, outputs[0].path, writes to the same place"

@@ -117,9 +117,9 @@ struct SocketLockTests {
     #expect(failure().contains("\(lock) is not a regular file; remove it"))
     unlink(lock)
     #expect(access(path, F_OK) != 0, "there is no socket")
-    // What is in a file of that name plays no part.
-    try Data("1\n".utf8).write(to: URL(fileURLWithPath: lock))
-    try StreamListener(path: path, mode: 0o600).end()
+    try Data("mine".utf8).write(to: URL(fileURLWithPath: lock))
+    #expect(failure().contains("\(lock) has content, so it is another program's file"))
+    #expect(try String(contentsOf: URL(fileURLWithPath: lock), encoding: .utf8) == "mine")
   }
 
   @Test(.enabled(if: geteuid() == 0, "another user's file needs root"))

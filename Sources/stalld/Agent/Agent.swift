@@ -40,6 +40,7 @@ final class Agent {
 
   /// The agent ends so that its service manager starts it again.
   private(set) var endsForRestart = false
+  private var isStopping = false
 
   /// Opens everything.
   ///
@@ -61,6 +62,7 @@ final class Agent {
       try openMetrics()
       try checkDescriptors()
     } catch {
+      metricsServer?.stop()
       control?.stop()
       listener?.end()
       throw error
@@ -193,6 +195,8 @@ final class Agent {
   }
 
   private func endForRestart() {
+    // It ends already, because that was asked for.
+    guard !isStopping else { return }
     endsForRestart = true
     // A reload is answered first.
     if reloads.isEmpty { loop.stop() }
@@ -200,6 +204,7 @@ final class Agent {
 
   /// Reads received lines, writes them, acknowledges them, and closes the connections.
   func stop() {
+    isStopping = true
     ingest.drain()
     naming.stop()
     writer.stop(within: endsForRestart ? .zero : .seconds(5))
@@ -303,6 +308,7 @@ final class Agent {
     }
     .map(\.problem)
     if ingest.isOutOfRoom { problems.append("the memory limit is reached") }
+    if let reason = details.failure { problems.append(reason) }
     if let shortage = ingest.currentShortage() { problems.append("services cannot connect: \(shortage)") }
     return problems
   }

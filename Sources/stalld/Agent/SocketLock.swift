@@ -46,6 +46,12 @@ final class SocketLock: Sendable {
       if opened >= 0 { close(opened) }
       throw StreamListener.Failure(place: socket, reason: "\(path) is not a regular file; remove it")
     }
+    // A lock is empty, and is removed at the end.
+    if opened >= 0, status.st_size > 0 {
+      close(opened)
+      throw StreamListener.Failure(
+        place: socket, reason: "\(path) has content, so it is another program's file; move it, or use another path")
+    }
     guard opened >= 0 else {
       var reason = "cannot open \(path): \(SystemError(code: code))"
       if code == EACCES, status.st_mode != 0 {

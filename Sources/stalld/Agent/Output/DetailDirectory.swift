@@ -19,8 +19,8 @@ final class DetailDirectory: @unchecked Sendable {
   private var folder: DetailFolder?
   /// The folder's directory as it was when the folder was opened.
   private var place: OutputDirectory?
-  /// Why the last file could not be written, which is logged once.
-  private var lastReason: String?
+  /// Why the last file could not be written, which is logged once; nil if it was.
+  private(set) var failure: String?
   private var failures: UInt64 = 0
   private var removedBefore: UInt64 = 0
   private(set) var written: UInt64 = 0
@@ -119,7 +119,7 @@ final class DetailDirectory: @unchecked Sendable {
       try followPath()
       let code = folder.map(body) ?? ENOENT
       if code != 0 { throw LineFile.Failure(code) }
-      lastReason = nil
+      failure = nil
       return true
     } catch {
       failures += 1
@@ -130,11 +130,8 @@ final class DetailDirectory: @unchecked Sendable {
 
   /// Logs why nothing can be written there, once.
   private func note(_ failure: LineFile.Failure) {
-    if failure.reason != lastReason {
-      say(
-        failure.needsRestart ? .critical : .error,
-        "cannot write detail files in \(settings.directory): \(failure.reason)")
-    }
-    lastReason = failure.reason
+    let text = "cannot write detail files in \(settings.directory): \(failure.reason)"
+    if text != self.failure { say(failure.needsRestart ? .critical : .error, text) }
+    self.failure = text
   }
 }

@@ -22,6 +22,7 @@ final class DetailStore: Sendable {
 
   private struct Shared {
     var counters = Counters()
+    var failure: String?
     /// Bytes that wait for the disk.
     var pending = SharedAllowance<DetailFolder.Share>()
 
@@ -69,7 +70,10 @@ final class DetailStore: Sendable {
 
   /// Keeps a text for the next run of the agent, in the place of the one before.
   func keepUsage(_ text: String) {
-    thread.perform(name: "what was written today is kept") { [self] in directory.keepUsage(text) }
+    thread.perform(name: "what was written today is kept") { [self] in
+      directory.keepUsage(text)
+      publish()
+    }
   }
 
   /// Writes the file of a user's stall, in the place of the one that it had.
@@ -128,6 +132,9 @@ final class DetailStore: Sendable {
 
   func counters() -> Counters { shared.withLock { $0.counters } }
 
+  /// Why the last file could not be written; nil if it was.
+  var failure: String? { shared.withLock { $0.failure } }
+
   /// Waits until what was asked for is written, or the time is over.
   func stop(within limit: Duration) {
     let done = WakeSemaphore()
@@ -142,6 +149,7 @@ final class DetailStore: Sendable {
       shared.counters.dropped += directory.takeFailures()
       shared.counters.files = directory.count
       shared.counters.bytes = directory.bytes
+      shared.failure = directory.failure
     }
   }
 }

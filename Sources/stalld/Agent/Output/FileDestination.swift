@@ -1,3 +1,4 @@
+import CLinux
 import DescriptorIO
 import Glibc
 import LoopEngine
@@ -13,6 +14,8 @@ final class FileDestination: LineDestination {
   private static let graceForRename = Duration.seconds(1)
   /// After a rename that failed.
   private static let rotationRetry = Duration.seconds(10)
+  /// How many names are tried for a rotated file.
+  private static let nameAttempts = 100
   /// How often in a row a new file may be removed before that is a failure.
   private static let removals = 3
 
@@ -24,6 +27,8 @@ final class FileDestination: LineDestination {
   private var missingSince: Loop.Instant?
   private var nextRotation = Loop.Instant.distantPast
   private var lastRotated: RotatedName?
+  /// Why the last rotation failed, which is logged once; nil if it worked.
+  private var lastRotationFailure: String?
   private(set) var rotations: UInt64 = 0
   private(set) var needsSync = false
 
@@ -173,9 +178,14 @@ final class FileDestination: LineDestination {
 
   private func rotateIfDue(for count: Int) {
     guard let file, file.size > 0 else { return }
-    let isTooLong = settings.maxSize.map { file.size + count > $0 } ?? false
-    let isTooOld = settings.maxAge.map { Self.isTooOld(birth: file.birth, now: time(nil), limit: $0) } ?? false
-    if isTooLong || isTooOld, Loop.Instant.now >= nextRotation { _ = rotate() }
+    func isDue() -> Bool {
+      settings.maxSize.map { file.size + count > $0 } ?? false
+        || settings.maxAge.map { Self.isTooOld(birth: file.birth, now: time(nil), limit: $0) } ?? false
+    }
+    guard isDue(), Loop.Instant.now >= nextRotation else { return }
+    // Another program may have truncated it (copytruncate).
+    file.refreshSize()
+    if file.size > 0, isDue() { _ = rotate() }
   }
 
   /// Whether a file was born so long before now, or after: the clock was wrong then, or is wrong now.
@@ -185,15 +195,19 @@ final class FileDestination: LineDestination {
 
   /// Renames the file and opens a new one; if either fails, the old one stays in use.
   private func rotate() -> Bool {
-    let target = RotatedName.next(after: lastRotated)
-    let path = target.path(besides: settings.path)
     // Another program has just renamed it: the file at the path is not ours.
     guard let old = file, FileIdentity(path: settings.path) == old.identity else { return false }
-    guard rename(settings.path, path) == 0 else { return rotationFailed(String(cString: strerror(errno))) }
+    guard let target = reserveName() else { return rotationFailed(SystemError(code: errno).description) }
+    let path = target.path(besides: settings.path)
+    guard rename(settings.path, path) == 0 else {
+      let code = errno
+      unlink(path)
+      return rotationFailed(SystemError(code: code).description)
+    }
     do throws(LineFile.Failure) {
       try openFile()
     } catch {
-      rename(path, settings.path)
+      if FileIdentity(path: settings.path) == nil { rename(path, settings.path) }
       return rotationFailed(error.reason)
     }
     if needsSync, case let code = old.synchronise(), code != 0 {
@@ -201,14 +215,37 @@ final class FileDestination: LineDestination {
     }
     needsSync = false
     lastRotated = target
+    lastRotationFailure = nil
     rotations += 1
     keeper.lookAfter(settings)
     return true
   }
 
+  /// A name that nothing has, with an empty file that the rename replaces; nil with errno if none can be made.
+  ///
+  /// rename(2) replaces whatever has a name: another agent's file, or one of a time when the clock was ahead.
+  private func reserveName() -> RotatedName? {
+    var name = RotatedName.next(after: lastRotated)
+    for _ in 0..<Self.nameAttempts {
+      let path = name.path(besides: settings.path)
+      let descriptor = clinux_open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+      if descriptor >= 0 {
+        Glibc.close(descriptor)
+        return name
+      }
+      guard errno == EEXIST else { return nil }
+      name = RotatedName.next(after: name)
+    }
+    errno = EEXIST
+    return nil
+  }
+
   private func rotationFailed(_ reason: String) -> Bool {
     nextRotation = .now.advanced(by: Self.rotationRetry)
-    say(.error, "\(name): cannot rotate: \(reason); writing to the same file")
+    if reason != lastRotationFailure {
+      say(.error, "\(name): cannot rotate: \(reason); writing to the same file, and retrying")
+    }
+    lastRotationFailure = reason
     return false
   }
 }

@@ -100,6 +100,12 @@ final class LineFile {
     return count
   }
 
+  /// Asks how long the file is: another program may have truncated it, or appended to it.
+  func refreshSize() {
+    var status = stat()
+    if fstat(descriptor, &status) == 0 { size = Int(status.st_size) }
+  }
+
   /// Whether what is written here can be found: by the path, or by another name.
   func hasName(_ path: String) -> Bool {
     var status = stat()

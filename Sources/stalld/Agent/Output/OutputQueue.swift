@@ -74,7 +74,7 @@ final class OutputQueue: Sendable {
       let wakes = !state.isAnnounced
       state.isAnnounced = true
       guard !state.tally.isRequired else { return (wakes, false) }
-      while state.lines.bytes > Self.optionalBytes, let oldest = state.lines.takeFirst() {
+      while state.lines.bytes + state.batch.bytes > Self.optionalBytes, let oldest = state.lines.takeFirst() {
         dropped.append(oldest)
         state.tally.dropped += UInt64(oldest.lines.count)
       }

@@ -37,7 +37,8 @@ struct RotatedName: Comparable, Hashable {
     guard let newest, now <= newest, var time = time(newest.moment) else { return now }
     time.nanoseconds += 1000
     if time.nanoseconds >= 1_000_000_000 { (time.seconds, time.nanoseconds) = (time.seconds + 1, 0) }
-    return RotatedName(time)
+    // There is none after the last moment of the year 9999.
+    return RotatedName(moment: RotatedName(time).moment) ?? now
   }
 
   /// Nil if the text is no time, such as one in a 13th month.

@@ -74,7 +74,8 @@ struct SettingPaths {
       Entry(key, path, type: S_IFSOCK, and: [SocketLock.path(of: path)])
     }
     if case .path(let path)? = settings.metrics.listen {
-      entries.append(Entry("metrics.listen", path, type: S_IFSOCK, value: "unix:\(path)"))
+      entries.append(
+        Entry("metrics.listen", path, type: S_IFSOCK, value: "unix:\(path)", and: [SocketLock.path(of: path)]))
     }
     if let path = settings.metrics.textfile {
       entries.append(Entry("metrics.textfile", path, and: [AgentSettings.Metrics.unfinished(of: path)]))
