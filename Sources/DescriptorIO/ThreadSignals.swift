@@ -9,4 +9,13 @@ package enum ThreadSignals {
     for signal in signals { sigaddset(&set, signal) }
     pthread_sigmask(SIG_BLOCK, &set, nil)
   }
+
+  /// Blocks them on the calling thread while `body` runs; what came meanwhile is delivered then.
+  package static func blocking<Result>(_ signals: [Int32], _ body: () -> Result) -> Result {
+    var before = sigset_t()
+    pthread_sigmask(SIG_BLOCK, nil, &before)
+    block(signals)
+    defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+    return body()
+  }
 }

@@ -124,17 +124,24 @@ struct ReportCommand: ParsableCommand {
 
   func run() throws {
     let releases = diff ? files.prefix(2).filter { $0.hasPrefix(DiffArgument.releasePrefix) } : []
-    let inputs = InputFiles(Array(files.dropFirst(releases.count)))
-    let output = OutputFile(path: html ?? "-", inputs: inputs)
-    try succeed { () throws(OutputFile.Failure) in try output.check() }
-    if inputs.hasStandardInput { InputAdvice.noteTerminal("report") }
+    DescriptorLimit.raise()
+    // Two if files are compared.
+    let sides =
+      diff && releases.isEmpty
+      ? files.map { InputFiles([$0]) } : [InputFiles(Array(files.dropFirst(releases.count)))]
+    for side in sides {
+      let output = OutputFile(path: html ?? "-", inputs: side)
+      try succeed { () throws(OutputFile.Failure) in try output.check() }
+    }
+    if sides.contains(where: \.hasStandardInput) { InputAdvice.noteTerminal("report") }
+    let inputs = sides[0]
     if format == .otlp { return try OTLPConversion.run(inputs) }
     let screen = Screen.current()
     let view = ReportView(
       limit: limit, showsStacks: stacks || allFrames, showsAll: allFrames, showsGraphs: graphs ?? screen.isTerminal,
       screen: screen)
     if diff {
-      let (comparison, isComplete) = try comparison(inputs)
+      let (comparison, isComplete) = try comparison(sides)
       write(format.format?.text(of: comparison, view))
       if !isComplete { throw ExitCode(1) }
       return
@@ -145,7 +152,7 @@ struct ReportCommand: ParsableCommand {
     if html != nil || format.format == nil {
       let page = html.map { _ in ReportPage(summary, details: details).html() }
       try succeed { () throws(OutputFile.Failure) in
-        try output.write(page ?? TerminalText.json(format.export(summary)))
+        try OutputFile(path: html ?? "-", inputs: inputs).write(page ?? TerminalText.json(format.export(summary)))
       }
     } else {
       write(format.format?.text(of: summary, view))
@@ -172,16 +179,16 @@ struct ReportCommand: ParsableCommand {
   }
 
   /// What changed, and whether all files could be read.
-  private func comparison(_ inputs: InputFiles) throws -> (ReportComparison, isComplete: Bool) {
+  private func comparison(_ sides: [InputFiles]) throws -> (ReportComparison, isComplete: Bool) {
     let (old, new): (ReportSummary, ReportSummary)
     if case .release(let before) = DiffArgument(files[0]), case .release(let after) = DiffArgument(files[1]) {
-      let pass = try read(inputs)
+      let pass = try read(sides[0])
       try require([before, after], in: pass)
       old = summary(pass, release: before)
       new = summary(pass, release: after)
     } else {
-      old = summary(try read(InputFiles([files[0]])))
-      new = summary(try read(InputFiles([files[1]])))
+      old = summary(try read(sides[0]))
+      new = summary(try read(sides[1]))
     }
     note(new)
     for (side, name) in [(old, files[0]), (new, files[1])] where side.groups.isEmpty {

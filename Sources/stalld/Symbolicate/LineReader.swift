@@ -21,25 +21,30 @@ struct LineReader: ~Copyable {
   /// Much more than a report can have.
   static let longestLine = 64 << 10
 
-  private let descriptor: Int32
+  private let input: InputFiles.Input
   private var buffer: [UInt8] = []
   private var position = 0
   private var isInLongLine = false
+  private var endsWithNULs = false
   private var hasEnded = false
 
   /// Called before the reader waits for more.
   var willWait: () -> Void = {}
 
-  /// Reads an open descriptor, which it closes at the end unless it is standard input.
-  init(descriptor: Int32) { self.descriptor = descriptor }
+  /// Reads an open file, which it closes at the end.
+  init(_ input: InputFiles.Input) { self.input = input }
 
-  deinit { if descriptor > 2 { close(descriptor) } }
+  deinit { close(input.descriptor) }
 
   /// The next piece, or nil at the end.
   ///
-  /// Throws what read(2) says.
+  /// NULs before a line are no part of it, as ``LineSplitter`` has them.
   mutating func next() throws -> Piece? {
     while true {
+      while !isInLongLine, position < buffer.count, buffer[position] == 0 {
+        position += 1
+        endsWithNULs = position == buffer.count
+      }
       let rest = buffer[position...]
       if let newline = rest.firstIndex(of: 0x0a) {
         defer { position = newline + 1 }
@@ -51,6 +56,7 @@ struct LineReader: ~Copyable {
       }
       if isInLongLine || rest.count > Self.longestLine || hasEnded {
         guard !rest.isEmpty else {
+          if hasEnded, endsWithNULs { throw InputFiles.Input.Fault.nulBytes }
           if hasEnded { return nil }
           try fill()
           continue
@@ -69,10 +75,9 @@ struct LineReader: ~Copyable {
     position = 0
     willWait()
     var chunk = [UInt8](repeating: 0, count: 64 << 10)
-    var count: Int
-    repeat { count = read(descriptor, &chunk, chunk.count) } while count < 0 && errno == EINTR
-    guard count >= 0 else { throw SystemError(code: errno) }
-    if count == 0 { hasEnded = true }
+    let count = try chunk.withUnsafeMutableBytes { try input.read(into: $0) }
+    hasEnded = count == 0
+    if count > 0 { endsWithNULs = false }
     buffer += chunk[..<count]
   }
 }

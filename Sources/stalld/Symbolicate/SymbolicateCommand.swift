@@ -86,6 +86,7 @@ struct SymbolicateCommand: ParsableCommand {
   }
 
   func run() throws {
+    DescriptorLimit.raise()
     var inputs = InputFiles(files)
     try OutputFile.checkStandardOutput(of: "symbolicate", inputs: inputs)
     if let obstacle = DebugFiles.obstacle() {
@@ -101,7 +102,7 @@ struct SymbolicateCommand: ParsableCommand {
       do {
         try pass.run(input)
       } catch {
-        inputs.fail(input.name, InputAdvice.reason(error))
+        inputs.fail(input.name, "\(error)")
       }
     }
     for failure in inputs.failures { SymbolicationPass.say("\(failure.file): \(failure.reason)") }

@@ -7,6 +7,7 @@ final class SymbolicationPass {
   private let names: DebugFiles
   private let completion: ReportCompletion
   private var output: [UInt8] = []
+  private var last: UInt8?
   private var lines = 0
   private var completed = 0
   private var frames = 0
@@ -27,13 +28,15 @@ final class SymbolicationPass {
   /// Throws why it cannot be read.
   func run(_ input: InputFiles.Input) throws {
     let file = input.name
-    var reader = LineReader(descriptor: input.descriptor)
+    var reader = LineReader(input)
     reader.willWait = { self.flush() }
     var number = 0
     // What was read before an error is written.
     defer { flush() }
     while let piece = try reader.next() {
       if number == 0, let error = InputAdvice.GzipInput(file, piece.bytes, for: "symbolicate") { throw error }
+      // The last line of the file before may have none.
+      if number == 0, let last, last != 0x0a { write([0x0a]) }
       switch piece {
       case .part(let bytes, let isFirst):
         if isFirst {
@@ -109,6 +112,7 @@ final class SymbolicationPass {
 
   private func write(_ bytes: [UInt8]) {
     output += bytes
+    last = bytes.last ?? last
     if output.count > 256 << 10 { flush() }
   }
 

@@ -19,11 +19,12 @@ enum InputAdvice {
 
   /// What to do if a file cannot be written, as the end of a sentence; empty if that is not known.
   ///
-  /// `parent` is the directory that refused a new file.
+  /// `parent` is the directory that is missing, or refused a new file.
   static func output(_ code: Int32, _ path: String, in parent: String? = nil) -> String {
-    let directory = PathParts(path).directory
-    return switch code {
-    case ENOENT: "; create the directory \(directory), or give another file"
+    switch code {
+    case ENOENT: "; create the directory \(parent ?? PathParts(path).directory), or give another file"
+    case EBUSY:
+      "; it is a mount point, such as a container's volume of one file: mount its directory, or give another file"
     case EISDIR: "; give the name of a file, such as \(path)/report.html"
     case EACCES, EPERM, EROFS: "; let user \(geteuid()) write to \(parent ?? "it"), or give another file"
     default: ""

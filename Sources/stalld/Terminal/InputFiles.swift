@@ -1,10 +1,11 @@
 import DescriptorIO
 import Glibc
+import Synchronization
 
 /// The files of report lines that a command reads, as they were when it began; none of them may be what it writes.
 ///
-/// Between a listing and the opening, the agent may rename the file that it writes, and compress a file that it has renamed. What
-/// these files had is then read under its new name. What cannot be read is one of ``failures``, and never missing in silence.
+/// Regular files are opened at once: whatever happens to their names later, what they had is read. What cannot be read is one of
+/// ``failures``, and never missing in silence.
 struct InputFiles: Sendable {
   /// Why a file could not be read, or not to its end.
   struct Failure: Sendable {
@@ -12,63 +13,63 @@ struct InputFiles: Sendable {
     var reason: String
   }
 
-  /// A file that is open for reading.
-  struct Input {
-    var descriptor: Int32
-    var name: String
+  /// A descriptor that is closed with its last owner, unless it was taken.
+  private final class Descriptor: Sendable {
+    private let number: Atomic<Int32>
+
+    init(_ number: Int32) { self.number = Atomic(number) }
+
+    deinit { close(take()) }
+
+    func take() -> Int32 { number.exchange(-1, ordering: .relaxed) }
   }
 
-  private(set) var failures: [Failure]
+  /// A file as it was when the command began.
+  private struct File {
+    var name: String
+    var identity: FileIdentity
+    /// Its bytes; nil if it is not regular.
+    var size: Int?
+    /// Nil if it is not regular, or if descriptors are short.
+    var descriptor: Descriptor?
+  }
+
+  private(set) var failures: [Failure] = []
   /// Files that could be opened.
   private(set) var opened = 0
-  /// In the order in which they are read; names that appear later come last.
-  private var names: [String]
+  /// In the order in which they are read, each once, whatever names it has.
+  private var files: [File] = []
   private var next = 0
-  /// What the names of regular files led to when the command began.
-  private let listed: [String: FileIdentity]
-  /// The names in the files' directories at that time.
-  private let entries: [String: Set<String>]
+  private var known: Set<FileIdentity> = []
 
   /// Names of files, or patterns as of glob(7); `-`, which is also the default, is standard input.
   init(_ arguments: [String]) {
-    var (names, failures): ([String], [Failure]) = (arguments.isEmpty ? ["-"] : [], [])
-    for argument in arguments {
+    for argument in arguments.isEmpty ? ["-"] : arguments {
       if let found = Self.expand(argument) {
-        names += found
+        for name in found { list(name) }
       } else {
-        failures.append(Failure(file: argument, reason: "no file matches this pattern; check it with ls"))
+        fail(argument, "no file matches this pattern; check it with ls")
       }
     }
-    self.names = Self.withoutCopies(names)
-    self.failures = failures
-    var listed: [String: FileIdentity] = [:]
-    for name in names {
-      var status = stat()
-      guard (name == "-" ? fstat(STDIN_FILENO, &status) : stat(name, &status)) == 0 else { continue }
-      if status.st_mode & S_IFMT == S_IFREG { listed[name] = FileIdentity(status) }
-    }
-    self.listed = listed
-    let directories = Set(listed.keys.lazy.filter { $0 != "-" }.map { PathParts($0).directory })
-    entries = Dictionary(uniqueKeysWithValues: directories.map { ($0, Self.entries(of: $0)) })
   }
 
-  var hasStandardInput: Bool { names.contains("-") }
+  var hasStandardInput: Bool { files.contains { $0.name == "-" } }
 
-  /// What a file is called if the command reads it.
+  /// What a regular file is called if the command reads it.
   func name(of file: FileIdentity) -> String? {
-    listed.first { $0.value == file }.map { $0.key == "-" ? "standard input" : $0.key }
+    files.first { $0.identity == file && $0.size != nil }.map { $0.name == "-" ? "standard input" : $0.name }
   }
 
   /// Opens the next file that can be opened; nil after the last one.
   ///
   /// The caller closes it.
   mutating func open() -> Input? {
-    while next < names.count {
-      let name = names[next]
+    while next < files.count {
+      let file = files[next]
       next += 1
-      if let input = open(name) {
+      if let descriptor = open(file) {
         opened += 1
-        return input
+        return Input(descriptor: descriptor, name: file.name, size: file.size)
       }
     }
     return nil
@@ -81,67 +82,55 @@ struct InputFiles: Sendable {
 
   // MARK: One file
 
-  private mutating func open(_ name: String) -> Input? {
-    var path = name
-    var descriptor = name == "-" ? dup(STDIN_FILENO) : Glibc.open(name, O_RDONLY | O_CLOEXEC)
-    if descriptor < 0, errno == ENOENT, name != "-" {
-      if names.contains(Self.compressed(name)) || takeSuccessors(of: name) { return nil }
-      path = Self.compressed(name)
-      descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+  /// Adds a file; in place of one that is missing its archive, as the agent may just have compressed it.
+  private mutating func list(_ name: String) {
+    if name != "-" {
+      guard !add(name), !(errno == ENOENT && add(name + RotatedFile.Form.compressed.rawValue)) else { return }
+    } else if add(name) {
+      return
     }
+    fail(name, InputAdvice.reason(errno))
+  }
+
+  /// False, with errno, if the file cannot be read.
+  private mutating func add(_ name: String) -> Bool {
     var status = stat()
-    guard descriptor >= 0, fstat(descriptor, &status) == 0 else {
-      let isRemoved = errno == ENOENT && listed[name] != nil
-      fail(name, isRemoved ? "was removed while the command ran" : InputAdvice.reason(errno))
-      return nil
+    guard (name == "-" ? fstat(STDIN_FILENO, &status) : stat(name, &status)) == 0 else { return false }
+    var descriptor: Descriptor?
+    if name != "-", status.st_mode & S_IFMT == S_IFREG {
+      // What has another kind by now is not waited for.
+      let number = Glibc.open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+      guard number >= 0 || errno == EMFILE || errno == ENFILE else { return false }
+      if number >= 0 {
+        let held = Descriptor(number)
+        fstat(number, &status)
+        // The command needs some for its output and for debug information.
+        if !DescriptorLimit.current.isReserved(number) { descriptor = held }
+      }
     }
     let isRegular = status.st_mode & S_IFMT == S_IFREG
-    if status.st_mode & S_IFMT == S_IFDIR || (isRegular && status.st_size == 0 && path.hasSuffix(".gz")) {
-      close(descriptor)
-      fail(path, isRegular ? "is empty, which no gzip file is" : InputAdvice.reason(EISDIR))
-      return nil
+    if status.st_mode & S_IFMT == S_IFDIR {
+      fail(name, InputAdvice.reason(EISDIR))
+    } else if isRegular, status.st_size == 0, name.hasSuffix(".gz") {
+      fail(name, "is empty, which no gzip file is")
+    } else if known.insert(FileIdentity(status)).inserted {
+      files.append(
+        File(
+          name: name, identity: FileIdentity(status), size: isRegular ? Int(status.st_size) : nil,
+          descriptor: isRegular ? descriptor : nil))
     }
-    // A file that logrotate has renamed may be read under the name of another one.
-    if path == name, let before = listed[name], before != FileIdentity(status), !takeSuccessors(of: name),
-      !names[next...].contains(where: { FileIdentity(path: $0, followingLinks: true) == before })
-    {
-      fail(name, "was replaced while the command ran, and what it had before was not found; run the command again")
-    }
-    return Input(descriptor: descriptor, name: path)
+    return true
   }
 
-  /// Adds the files that have appeared beside a file under its name, such as `NAME.gz`, or the agent's name for a rotated file.
-  ///
-  /// False if there is none.
-  private mutating func takeSuccessors(of name: String) -> Bool {
-    guard name != "-", listed[name] != nil else { return false }
-    let place = PathParts(name)
-    let before = entries[place.directory] ?? []
-    let new = Self.entries(of: place.directory).subtracting(before).filter { entry in
-      // What was another file of the listing is read under that one's name.
-      entry.hasPrefix(place.name + ".")
-        && (entry == Self.compressed(place.name) || !before.contains { Self.compressed($0) == entry })
-    }
-    let paths = new.filter { !new.contains(String($0.dropLast(".gz".count))) || !$0.hasSuffix(".gz") }.sorted()
-    let added: [String] = paths.map { name.dropLast(place.name.count) + $0 }
-    names += added.filter { !names.contains($0) }
-    return !added.isEmpty
-  }
-
-  private static func compressed(_ name: String) -> String { name + RotatedFile.Form.compressed.rawValue }
-
-  /// The names without rotated files whose archives are there, too, as the agent has not removed them yet.
-  private static func withoutCopies(_ names: [String]) -> [String] {
-    let all = Set(names)
-    return names.filter { !all.contains(compressed($0)) || RotatedName(moment: String($0.suffix(27))) == nil }
-  }
-
-  private static func entries(of path: String) -> Set<String> {
-    guard let directory = opendir(path) else { return [] }
-    defer { closedir(directory) }
-    var names: Set<String> = []
-    while let entry = readdir(directory) { names.insert(entry.name) }
-    return names
+  private mutating func open(_ file: File) -> Int32? {
+    if let descriptor = file.descriptor { return descriptor.take() }
+    let descriptor = file.name == "-" ? dup(STDIN_FILENO) : Glibc.open(file.name, O_RDONLY | O_CLOEXEC)
+    if descriptor >= 0, FileIdentity(descriptor) == file.identity { return descriptor }
+    let isOther = descriptor >= 0 || errno == ENOENT
+    let reason = isOther ? "was renamed, replaced or removed while the command ran" : InputAdvice.reason(errno)
+    fail(file.name, reason + (isOther && file.size != nil ? "; raise ulimit -n, and run the command again" : ""))
+    if descriptor >= 0 { close(descriptor) }
+    return nil
   }
 
   /// The files that a pattern matches, in the order of their names; nil without any.
@@ -151,5 +140,34 @@ struct InputFiles: Sendable {
     defer { globfree(&found) }
     guard glob(name, 0, nil, &found) == 0 else { return nil }
     return (0..<Int(found.gl_pathc)).compactMap { found.gl_pathv[$0].map { String(cString: $0) } }
+  }
+}
+
+extension InputFiles {
+  /// A file that is open for reading.
+  struct Input {
+    /// Why it cannot be read to its end.
+    struct Fault: Error, CustomStringConvertible {
+      var description: String
+
+      /// Where a report may have been.
+      static let nulBytes = Fault(description: "ends with NUL bytes in place of lines")
+    }
+
+    var descriptor: Int32
+    var name: String
+    /// The bytes that a regular file had when the command began.
+    var size: Int?
+
+    /// Reads the next bytes; 0 at the end.
+    func read(into bytes: UnsafeMutableRawBufferPointer) throws(Fault) -> Int {
+      var count: Int
+      repeat { count = Glibc.read(descriptor, bytes.baseAddress, bytes.count) } while count < 0 && errno == EINTR
+      guard count >= 0 else { throw Fault(description: InputAdvice.reason(errno)) }
+      if count == 0, let size, lseek(descriptor, 0, SEEK_CUR) < size {
+        throw Fault(description: "was truncated while the command ran")
+      }
+      return count
+    }
   }
 }

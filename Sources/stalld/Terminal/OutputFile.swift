@@ -41,12 +41,19 @@ struct OutputFile {
 
   /// Throws if it must not be written: a command checks that before it reads its inputs.
   func check() throws(Failure) {
-    guard let status = status else { return }
+    guard let status = status else {
+      // No name leads to a file, so there is none to replace.
+      if errno == ELOOP { throw failure(ELOOP) }
+      return
+    }
     if let input = inputs.name(of: FileIdentity(status)) {
       throw Failure(
         description: isStandard
           ? "standard output goes to an input, \(input); let it go to another file"
           : "\(path): is an input (\(input)); give the page a name of its own, such as --html report.html \(path)")
+    }
+    if !isStandard, status.st_mode & S_IFMT == S_IFBLK {
+      throw Failure(description: "\(path): is a block device, whose data the page would replace; give a file")
     }
     guard !isStandard, Self.isRegular(status), status.st_size > 0 else { return }
     switch Content(try beginning()) {
@@ -126,15 +133,18 @@ struct OutputFile {
     let place = PathParts(Self.target(of: path))
     guard !place.name.isEmpty else { throw failure(path.isEmpty ? ENOENT : EISDIR) }
     let directory = clinux_open_directory(-1, place.directory)
-    guard directory >= 0 else { throw failure(errno) }
+    guard directory >= 0 else { throw failure(errno, in: place.directory) }
     defer { close(directory) }
     let before = status
     if before != nil, faccessat(directory, place.name, W_OK, AT_EACCESS) != 0 { throw failure(errno) }
     // No name of a user's own file.
     let unfinished = ".stalld-" + String(UInt64.random(in: 0 ... .max), radix: 36)
-    let code = DirectoryFiles.replace(
-      place.name, in: directory, unfinished: unfinished, mode: before.map { $0.st_mode & 0o7777 } ?? 0o644, with: bytes,
-      ignoresUmask: before != nil)
+    // The process would end and leave that name. Dispatch's threads block these signals anyway.
+    let code = ThreadSignals.blocking([SIGHUP, SIGINT, SIGTERM]) {
+      DirectoryFiles.replace(
+        place.name, in: directory, unfinished: unfinished, mode: before.map { $0.st_mode & 0o7777 } ?? 0o644,
+        with: bytes, ignoresUmask: before != nil)
+    }
     guard code == 0 else { throw failure(code, in: place.directory) }
     // Only root may give a file to another user.
     if let before, fchownat(directory, place.name, before.st_uid, before.st_gid, 0) != 0 {

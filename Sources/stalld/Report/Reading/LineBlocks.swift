@@ -1,4 +1,3 @@
-import CZlib
 import Glibc
 import Synchronization
 
@@ -20,20 +19,19 @@ final class LineBlocks: Sendable {
   /// Much more than a report can have; a buffer is twice as long.
   static let longestLine = 512 << 10
 
-  // Unchecked because of libz's handle, which only the owner of the lock uses.
+  // Unchecked because of the open file, which only the owner of the lock uses.
   private struct State: @unchecked Sendable {
-    var handle: gzFile?
+    var file: UnpackedFile?
     var inputs: InputFiles
     var name = ""
     var line = 1
-    /// The beginning of a line whose end was not read yet.
+    /// The beginning of a line whose end was not read yet; NULs before a line are no part of it.
     var rest: [UInt8] = []
+    var endsWithNULs = false
     /// In the midst of a line that is too long.
     var isInLongLine = false
-    /// Why the file ends before its end.
-    var problem: String?
-    /// The file's failure has been noted.
-    var hasFailed = false
+    /// There is no more to read, or no more can be read.
+    var hasEnded = false
 
     init(_ inputs: InputFiles) { self.inputs = inputs }
   }
@@ -46,10 +44,9 @@ final class LineBlocks: Sendable {
   func next(into buffer: UnsafeMutableBufferPointer<UInt8>) -> Block? {
     state.withLock { state in
       while true {
-        if state.handle == nil, !open(&state) { return nil }
+        if state.file == nil, !open(&state) { return nil }
         if let block = read(into: buffer, &state) { return block }
-        gzclose_r(state.handle)
-        state.handle = nil
+        state.file = nil
       }
     }
   }
@@ -58,23 +55,12 @@ final class LineBlocks: Sendable {
   var inputs: InputFiles { state.withLock(\.inputs) }
 
   private func open(_ state: inout State) -> Bool {
-    while let input = state.inputs.open() {
-      guard let handle = gzdopen(input.descriptor, "rb") else {
-        close(input.descriptor)
-        state.inputs.fail(input.name, InputAdvice.reason(ENOMEM))
-        continue
-      }
-      gzbuffer(handle, 256 << 10)
-      state.handle = handle
-      state.name = input.name
-      state.line = 1
-      state.isInLongLine = false
-      state.problem = nil
-      state.hasFailed = false
-      state.rest = []
-      return true
-    }
-    return false
+    guard let input = state.inputs.open() else { return false }
+    let inputs = state.inputs
+    state = State(inputs)
+    state.file = UnpackedFile(input)
+    state.name = input.name
+    return true
   }
 
   /// Nil at the end of the file.
@@ -83,11 +69,8 @@ final class LineBlocks: Sendable {
     while true {
       _ = UnsafeMutableBufferPointer(rebasing: buffer[..<state.rest.count]).update(from: state.rest)
       let held = state.rest.count
-      let count = Int(gzread(state.handle, base + held, UInt32(buffer.count - held)))
-      // Since version 1.3.2, libz forgets with the next read that a file was cut.
-      if state.problem == nil { state.problem = problem(of: state.handle) }
-      if count <= 0 {
-        noteFailure(&state)
+      let count = fill(UnsafeMutableBufferPointer(rebasing: buffer[held...]), &state)
+      if count == 0 {
         state.rest = []
         guard held > 0, !state.isInLongLine else { return nil }
         return block(base, held, &state)
@@ -101,16 +84,30 @@ final class LineBlocks: Sendable {
         memmove(base, base + newline + 1, left)
         bytes = UnsafeMutableBufferPointer(rebasing: buffer[..<left])
       }
-      guard let last = bytes.lastIndex(of: 0x0a) else {
-        state.rest = Array(bytes)
-        guard bytes.count > Self.longestLine else { continue }
-        state.rest = []
-        state.isInLongLine = true
-        return Block(
-          name: state.name, file: state.inputs.opened, firstLine: state.line, count: 0, isLongLine: true)
-      }
-      state.rest = Array(bytes[(last + 1)...])
-      return block(base, last + 1, &state)
+      let end = bytes.lastIndex(of: 0x0a).map { $0 + 1 } ?? 0
+      state.rest = Array(bytes[end...].drop { $0 == 0 })
+      state.endsWithNULs = end < bytes.count && state.rest.isEmpty
+      if end > 0 { return block(base, end, &state) }
+      guard state.rest.count > Self.longestLine else { continue }
+      state.rest = []
+      state.isInLongLine = true
+      return Block(
+        name: state.name, file: state.inputs.opened, firstLine: state.line, count: 0, isLongLine: true)
+    }
+  }
+
+  /// Reads more of the file; 0 if that is all that can be read, with its failure noted.
+  private func fill(_ buffer: UnsafeMutableBufferPointer<UInt8>, _ state: inout State) -> Int {
+    guard let file = state.file, !state.hasEnded else { return 0 }
+    do throws(InputFiles.Input.Fault) {
+      let count = try file.read(into: buffer)
+      if count == 0, state.endsWithNULs { throw .nulBytes }
+      state.hasEnded = count == 0
+      return count
+    } catch {
+      state.hasEnded = true
+      state.inputs.fail(state.name, "only \(state.line - 1) lines could be read: \(error)")
+      return 0
     }
   }
 
@@ -122,23 +119,5 @@ final class LineBlocks: Sendable {
       position = UnsafePointer(newline.assumingMemoryBound(to: UInt8.self)) + 1
     }
     return block
-  }
-
-  /// Why a file could not be read to its end; nil if libz has met nothing yet.
-  private func problem(of handle: gzFile?) -> String? {
-    var number: Int32 = 0
-    let text = gzerror(handle, &number)
-    guard number != Z_OK, number != Z_STREAM_END else { return nil }
-    if number == Z_ERRNO { return String(cString: strerror(errno)) }
-    // libz names the file by its descriptor.
-    let words = text.map { String(cString: $0) }?.replacing(#/^<fd:\d+>: /#, with: "") ?? ""
-    return words.isEmpty ? "damaged" : words
-  }
-
-  /// What was unpacked before an error has been given; a file that gzip did not finish is such a one.
-  private func noteFailure(_ state: inout State) {
-    guard let problem = state.problem, !state.hasFailed else { return }
-    state.hasFailed = true
-    state.inputs.fail(state.name, "only \(state.line - 1) lines could be read: \(problem)")
   }
 }

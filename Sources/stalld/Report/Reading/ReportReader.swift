@@ -44,7 +44,7 @@ struct ReportReader {
     return pass
   }
 
-  /// Calls `body` with each line, without its newline; with nil for one that is too long.
+  /// Calls `body` with each line, without its newline and NULs before it; with nil for one that is too long.
   static func forEachLine(
     of blocks: LineBlocks, _ body: (UnsafeBufferPointer<UInt8>?, (file: String, index: Int, number: Int)) -> Void
   ) {
@@ -62,6 +62,7 @@ struct ReportReader {
       while position < block.count {
         let newline = memchr(base + position, 0x0a, block.count - position)
         let end = newline.map { UnsafePointer($0.assumingMemoryBound(to: UInt8.self)) - base } ?? block.count
+        while position < end, base[position] == 0 { position += 1 }
         body(UnsafeBufferPointer(start: base + position, count: end - position), (file, block.file, number))
         position = end + 1
         number += 1
