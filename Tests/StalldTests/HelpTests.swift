@@ -77,7 +77,6 @@ import Testing
     Wrong("report --html . good", 1, ".: Is a directory; give the name of a file, such as ./report.html"),
     Wrong(
       "report --html x --details missing good", 64, "--details missing: No such file or directory; give the directory"),
-    Wrong("tail missing", 1, "missing: No such file or directory; check the name"),
     Wrong("tail .", 1, ".: Is a directory; give the files in it"),
     Wrong("tail -", 0, "the input has no lines; stalld demo"),
     Wrong("tail --control missing", 1, "no agent responds at missing: no such socket; start it (systemctl start"),
@@ -126,8 +125,10 @@ import Testing
     #expect(run.errors.contains(wrong.said), "\(run.errors)")
   }
 
-  /// A file that is followed does not end: the message comes at once.
+  /// A file that is followed does not end, and one that is missing may come: the message comes at once.
   @Test(arguments: [
+    ("missing", "missing: No such file or directory; check the name"),
+    ("missing", "Waiting for the file; Ctrl-C ends the command"),
     ("empty", "empty is empty; reports appear here"),
     ("text", "text: a line that is not a report; give files of report lines"),
     ("good --service other", "no report in good matches; new ones appear here"),

@@ -86,6 +86,10 @@ import Testing
       write("none/x")?.hasSuffix("none/x: No such file or directory; create the directory none, or give another file")
         == true)
     #expect(write(".")?.contains("Is a directory") == true)
+    symlink("loop", path("loop"))
+    #expect(write("loop") == "loop: Too many levels of symbolic links")
+    symlink("missing/page", path("far"))
+    #expect(write("far")?.contains("create the directory missing, or") == true, "\(write("far") ?? "")")
     #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.path).allSatisfy { !$0.hasPrefix(".") })
   }
 
@@ -164,6 +168,58 @@ import Testing
     #expect(result.errors.contains("page.html: Permission denied; let user 65534 write to ., or"), "\(result.errors)")
   }
 
+  @Test(.enabled(if: getuid() == 0, "not root")) func aBlockDeviceIsNoPage() throws {
+    try #require(mknod(path("block"), S_IFBLK | 0o600, 7 << 8 | 250) == 0)
+    #expect(write("block")?.contains("block: is a block device") == true, "\(write("block") ?? "written")")
+  }
+
+  /// A volume of one file, as containers have them.
+  @Test(.enabled(if: getuid() == 0, "not root")) func aMountPointGetsAdvice() throws {
+    try put(lines(3, from: 1), in: "a.jsonl")
+    let result = try run(
+      """
+      : >page; : >other
+      unshare --mount bash -c 'mount --bind other page && { "$stalld" report --html page a.jsonl; echo $?; }; ls -A'
+      """)
+    guard result.output.hasPrefix("1\n") else { return }  // A container may not mount.
+    #expect(result.output == "1\na.jsonl\nother\npage\n")
+    #expect(result.errors.contains("page: Device or resource busy; it is a mount point"), "\(result.errors)")
+  }
+
+  @Test func aSignalLeavesNoUnfinishedPage() throws {
+    try put(lines(3000, from: 1), in: "a.jsonl")
+    let result = try run(
+      """
+      for n in {1..12}; do
+        "$stalld" report --html page a.jsonl & sleep 0.0$((n * 7 % 10)); kill -$( ((n % 2)) && echo TERM || echo HUP) $!; wait $!
+      done 2>/dev/null
+      ls -A | grep -v -e page -e a.jsonl
+      """)
+    #expect(result.output == "", "\(result)")
+    let isBlocked = ThreadSignals.blocking([SIGTERM]) { () -> Bool in
+      var mask = sigset_t()
+      pthread_sigmask(SIG_BLOCK, nil, &mask)
+      return sigismember(&mask, SIGTERM) == 1
+    }
+    #expect(isBlocked)
+  }
+
+  @Test func wideCharactersTakeTwoColumns() throws {
+    let wide: [UInt32] = [
+      0x2b50, 0x2728, 0x26d4, 0x23f0, 0x2795, 0x2757, 0x2b1b, 0x2693, 0x267f, 0x1f7f0, 0x1f004, 0x1f0cf, 0x1f18e,
+      0x1f201,
+      0x17000, 0x1b000, 0x1100, 0x3042, 0x4e00, 0xac00, 0xff01, 0x1f600, 0x1f6dc, 0x20000, 0x31350, 0x3fffd,
+    ]
+    let narrow: [UInt32] = [0x41, 0xe9, 0x2026, 0x2588, 0x2713, 0x2b4f, 0x303f, 0xff61, 0x1f005, 0x1f321, 0x1f322]
+    for (values, width) in [(wide, 2), (narrow, 1)] {
+      for value in values {
+        let scalar = try #require(Unicode.Scalar(value))
+        #expect(TerminalText.width(String(scalar)) == width, "\(String(value, radix: 16))")
+      }
+    }
+    #expect(zip(TerminalText.wide, TerminalText.wide.dropFirst()).allSatisfy { $0.upperBound < $1.lowerBound })
+  }
+
   // MARK: Inputs
 
   private func failures(_ outcome: ReportReader.Outcome) -> [String] {
@@ -200,53 +256,111 @@ import Testing
     try put(lines(10, from: 31), in: "s.jsonl")
   }
 
-  /// The agent changes the names between the listing and the opening of files.
-  @Test func filesThatGetAnotherNameAreRead() throws {
-    var inputs = try listing()
-    try compress(Self.old)
-    #expect(count(inputs) == 30, "compressed")
-
-    inputs = try listing()
-    try rotate()
-    #expect(count(inputs) == 40, "rotated: what the file had and has")
-
-    inputs = try listing()
-    try rotate()
-    try compress(Self.new)
-    try compress(Self.older)
-    #expect(count(inputs) == 40, "rotated and compressed")
-
-    inputs = try listing()
-    rename("s.jsonl", to: Self.new)
-    #expect(count(inputs) == 30, "rotated, and not yet written again")
-
-    // As logrotate names files: each gets the name of the next one.
-    _ = try listing()
-    rename(Self.old, to: "s.jsonl.1")
-    inputs = InputFiles(["s.jsonl", "s.jsonl.1"].map(path))
-    rename("s.jsonl.1", to: "s.jsonl.2")
-    rename("s.jsonl", to: "s.jsonl.1")
-    try put(lines(10, from: 31), in: "s.jsonl")
-    #expect(count(inputs) == 30, "rotated by logrotate")
-
+  /// Files are open from the beginning of the command: their names do not matter afterwards.
+  @Test func whatFilesHadIsReadWhateverHappensToTheirNames() throws {
+    let operations: [(String, () throws -> Void)] = [
+      ("compressed", { try compress(Self.old) }), ("rotated", rotate),
+      (
+        "rotated and compressed",
+        {
+          try rotate(); try compress(Self.new); try compress(Self.older)
+        }
+      ),
+      ("rotated, and not yet written again", { rename("s.jsonl", to: Self.new) }),
+      (
+        "as logrotate names files, with a file from before",
+        {
+          rename(Self.old, to: "s.jsonl.1"); rename("s.jsonl", to: Self.old);
+          try put(lines(10, from: 31), in: "s.jsonl")
+        }
+      ),
+      (
+        "removed, with a foreign file beside it",
+        {
+          unlink(path("s.jsonl")); try put(lines(10, from: 31), in: "s.jsonl.bak")
+        }
+      ),
+      // The new file may get the inode of the old one.
+      (
+        "compressed by hand",
+        {
+          try compress("s.jsonl"); try put(lines(10, from: 31), in: "s.jsonl")
+        }
+      ),
+      (
+        "appended to",
+        {
+          try put(lines(10, from: 31), in: "more"); _ = try run("cat more >>\(Self.old)")
+        }
+      ),
+    ]
+    for (name, operation) in operations {
+      let inputs = try listing()
+      try operation()
+      let pass = ReportReader().read(inputs)
+      #expect(failures(pass) == [], "\(name)")
+      #expect(pass.pass.stalls.count == (name == "appended to" ? 40 : 30), "\(name)")
+    }
     // A shell has listed the files before the command began.
     _ = try listing()
     try compress(Self.old)
     #expect(count(InputFiles([Self.old, "s.jsonl"].map(path))) == 20)
+    #expect(count(InputFiles([Self.old, "s.jsonl", Self.old + ".gz"].map(path))) == 20)
   }
 
-  @Test func fileThatIsGoneIsAFailure() throws {
+  /// A pipe that is read first holds the command up; what happens meanwhile is another program's work.
+  @Test func commandsReadTheFilesOfTheirBeginning() throws {
+    for (name, first) in [("F", 1), ("A", 11), ("B", 21), ("C", 31)] { try put(lines(10, from: first), in: name) }
+    // A command that reads first, what happens, and the stalls (or lines) and the exit code.
+    let cases = [
+      ("cp A a; cp B a.1", "report --format csv first a a.1", "mv a.1 a.2; mv a a.1; cp C a", "30 0"),
+      ("cp A a", "report --format csv first a", "rm a; cp B a.bak", "20 0"),
+      ("cp A a", "report --format csv first a", "cp a a.1; : >a", "10 1"),
+      ("cp A a", "symbolicate first a", "cp a a.1; : >a", "10 1"),
+      ("cp A a", "report --format csv first a", "gzip a; cp C a", "20 0"),
+      ("cp A a; gzip -c B >a.gz", "report --format csv first a a.gz", "rm a", "30 0"),
+      ("cp A a", "report --diff first a", "mv a a.old; head -5 C >a", "1 0"),
+      ("cp A a; ln a b", "report --format otlp first a b a", "true", "20 0"),
+      ("cp A a; ln a b", "symbolicate first a b a", "true", "20 0"),
+      // Descriptors are short.
+      (
+        "ulimit -n 20; cp A a; cp B b; for n in {1..30}; do cp A c$n; done", "report --format csv first c? a b", "true",
+        "30 0"
+      ),
+      (
+        "ulimit -n 20; for n in {1..30}; do cp A c$n; done; cp B a", "report --format csv first c? a",
+        "mv a a.1; cp C a", "20 1"
+      ),
+    ]
+    for (prepare, command, operation, expected) in cases {
+      let result = try run(
+        """
+        rm -f first a a.* b c*; mkfifo first; \(prepare)
+        timeout 40 "$stalld" \(command) >out 2>err & exec 3>first
+        sleep 0.3; \(operation)
+        cat F >&3; exec 3>&-
+        wait $!; code=$?
+        case "\(command)" in
+          *diff*) echo "$(grep -c '^a: 10 stalls' out) $code";;
+          *csv*) echo "$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "count") c = i } NR > 1 { n += $c } END { print n }' out) $code";;
+          *) echo "$(grep -c . out) $code";;
+        esac
+        cat err >&2
+        """)
+      #expect(result.output == expected + "\n", "\(prepare); \(command); \(operation): \(result)")
+      if expected.hasSuffix(" 1") { #expect(result.errors.contains(" while the command ran"), "\(result.errors)") }
+    }
+  }
+
+  @Test func truncatedFileIsAFailure() throws {
     let inputs = try listing()
-    unlink(path(Self.older))
-    try put(lines(10, from: 31), in: "next")
-    rename("next", to: "s.jsonl")
+    truncate(path("s.jsonl"), 0)
+    truncate(path(Self.old), 1000)
     let outcome = ReportReader().read(inputs)
-    #expect(outcome.pass.stalls.count == 20)
+    #expect(outcome.pass.stalls.count < 20)
+    #expect(failures(outcome).count == 2)
     #expect(
-      failures(outcome) == [
-        "s.jsonl: was replaced while the command ran, and what it had before was not found; run the command again",
-        "\(Self.older): was removed while the command ran",
-      ])
+      failures(outcome).allSatisfy { $0.hasSuffix("was truncated while the command ran") }, "\(failures(outcome))")
   }
 
   /// While a file is compressed, there are three of it.
@@ -254,17 +368,51 @@ import Testing
     _ = try listing()
     try put("", in: Self.old + ".gz.part")
     #expect(count(InputFiles([Self.old, Self.old + ".gz.part"].map(path))) == 10)
-    try compress(Self.old)
-    try put(lines(10, from: 11), in: Self.old)
-    let both = ReportReader().read(InputFiles([Self.old, Self.old + ".gz"].map(path))).pass
-    #expect(both.stalls.count == 10 && both.lines == 10)
-    rename(Self.old, to: "t.jsonl")
-    rename(Self.old + ".gz", to: "t.jsonl.gz")
-    var inputs = InputFiles(["t.jsonl", "t.jsonl.gz"].map(path))
-    #expect(count(inputs) == 10, "a stall counts once, by its id")
-    inputs = InputFiles(["t.jsonl", "t.jsonl.gz"].map(path))
-    unlink(path("t.jsonl"))
-    #expect(count(inputs) == 10)
+    try put(lines(5, from: 11), in: "part")
+    try compress("part")
+    rename("part.gz", to: Self.old + ".gz")
+    #expect(count(InputFiles([Self.old, Self.old + ".gz"].map(path))) == 10, "a stall counts once, by its id")
+    truncate(path(Self.old + ".gz"), 60)
+    let cut = ReportReader().read(InputFiles([Self.old, Self.old + ".gz"].map(path)))
+    #expect(cut.pass.stalls.count == 10 && failures(cut).count == 1)
+    link(path(Self.old), path("hard"))
+    symlink(Self.old, path("link"))
+    #expect(ReportReader().read(InputFiles([Self.old, "hard", "link", Self.old].map(path))).pass.lines == 10)
+  }
+
+  @Test func bytesThatAreNoLinesAreNamed() throws {
+    try put(lines(10, from: 1), in: "A")
+    try put(lines(10, from: 11), in: "B")
+    let prepared = try run(
+      """
+      gzip -c A >a.gz; gzip -c B >b.gz; cat a.gz b.gz >two.gz; cat a.gz B >lines.gz; (cat a.gz; printf x) >byte.gz
+      (cat a.gz; head -c 100 /dev/zero; cat b.gz) >nul.gz; head -c 1 a.gz >one.gz; head -c 9 a.gz >header
+      (head -c 2000000 /dev/zero; cat A; head -c 100 /dev/zero; cat B) >hole; (cat A; head -c 100 /dev/zero) >end
+      head -c 4096 /dev/zero >zeros
+      """)
+    try #require(prepared.status == 0, "\(prepared)")
+    let cases: [(String, Int, String?)] = [
+      ("two.gz", 20, nil), ("hole", 20, nil),
+      ("lines.gz", 10, "lines.gz: only 10 lines could be read: what follows the gzip data is none"),
+      ("byte.gz", 10, "byte.gz: only 10 lines could be read: "),
+      ("nul.gz", 10, "nul.gz: only 10 lines could be read: what follows"),
+      ("one.gz", 0, "one.gz: only 0 lines could be read: unexpected end of file"),
+      ("header", 0, "header: only 0 lines could be read: unexpected end of file"),
+      ("end", 10, "end: only 10 lines could be read: ends with NUL bytes in place of lines"),
+      ("zeros", 0, "zeros: only 0 lines could be read: ends with NUL bytes"),
+    ]
+    for (name, stalls, failure) in cases {
+      let outcome = ReportReader().read(InputFiles([path(name)]))
+      #expect(outcome.pass.stalls.count == stalls && outcome.pass.skipped.count == 0, "\(name)")
+      let first = failures(outcome).first
+      #expect(failure.map { first?.hasPrefix($0) == true } ?? (first == nil), "\(name): \(first ?? "read")")
+    }
+    let named = try run("\"$stalld\" symbolicate hole zeros; echo $?")
+    #expect(named.output == lines(10, from: 1) + lines(10, from: 11) + "1\n")
+    #expect(named.errors.contains("zeros: ends with NUL bytes in place of lines"), "\(named.errors)")
+    // A last line without a newline is a line.
+    let glued = try run("head -c -1 A >nonl; \"$stalld\" symbolicate nonl B; \"$stalld\" symbolicate nonl | cmp nonl")
+    #expect(glued.output == lines(10, from: 1) + lines(10, from: 11), "\(glued)")
   }
 
   /// Each command names what it cannot read, reads the rest, and fails.
