@@ -208,7 +208,8 @@ import Testing
     let text = lines.joined(separator: "\n")
     let result = try Self.symbolicate([], text, in: scratch)
     #expect(result.status == 0)
-    #expect(result.output == text)
+    // NULs before a line, which a truncated file has, are no part of it.
+    #expect(result.output == text.replacing("\u{0}\u{1}", with: "\u{1}"))
     #expect(result.errors.contains("line 11: not JSON"))
     #expect(result.errors.contains("line 16: event.schema \"2.0\" is not 1.x"))
     #expect(result.errors.contains("not reports, passed through: 12"), "\(result.errors)")
