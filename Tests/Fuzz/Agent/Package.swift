@@ -40,7 +40,7 @@ let package = Package(
         "Agent/Output/SyslogAddress.swift", "Agent/Output/RotatedName.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
         "Agent/SocketLock.swift",
-        "Symbolicate/LineReader.swift", "Terminal/SystemError.swift",
+        "Terminal/SystemError.swift",
       ]),
     .executableTarget(
       name: "FuzzAgent", dependencies: ["AgentInput", "StallReport"], path: "FuzzAgent",
