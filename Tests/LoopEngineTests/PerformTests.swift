@@ -85,6 +85,7 @@ import Testing
   /// The closure holds `self`, which is being destroyed: nothing may hold it when the call returns.
   @Test func aDeinitMayWaitForAThread() throws {
     final class Page: @unchecked Sendable {
+      // @unchecked: its deinit, which calls the closure on another thread, waits for it.
       let thread: PermanentThread
       let stopped: Log<Int>
 

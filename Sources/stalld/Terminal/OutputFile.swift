@@ -128,8 +128,6 @@ struct OutputFile {
   }
 
   private func replace(with bytes: [UInt8]) throws(Failure) {
-    // A full disk is an error of a write, and no signal that ends the process.
-    ThreadSignals.block([SIGXFSZ])
     let place = PathParts(Self.target(of: path))
     guard !place.name.isEmpty else { throw failure(path.isEmpty ? ENOENT : EISDIR) }
     let directory = clinux_open_directory(-1, place.directory)

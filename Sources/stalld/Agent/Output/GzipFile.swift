@@ -8,7 +8,7 @@ import Glibc
 /// The file is removed only when an archive that the agent made has been synchronised and read back, and has the same content.
 enum GzipFile {
   struct Failure: Error {
-    /// Nil: it was cancelled, or there is no file any more.
+    /// Nil: it was cancelled, or there is nothing to compress.
     var reason: String?
     var isDiskFull = false
 
@@ -35,6 +35,8 @@ enum GzipFile {
     guard fstat(source, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
       throw Failure(reason: "not a regular file")
     }
+    // A name that the output's thread has reserved, and is about to rename its file to.
+    guard status.st_size > 0 else { throw Failure(reason: nil) }
     let archive = path + RotatedFile.Form.compressed.rawValue
     if FileIdentity(path: archive) == nil {
       try make(archive, of: source, status, at: RotatedFile.unfinished(of: path), isCancelled)
