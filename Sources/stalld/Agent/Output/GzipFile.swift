@@ -102,6 +102,8 @@ enum GzipFile {
     guard linkat(AT_FDCWD, "/proc/self/fd/\(target)", AT_FDCWD, archive, AT_SYMLINK_FOLLOW) == 0 else {
       switch errno {
       case EEXIST: throw foreign(archive)
+      // An agent that starts has removed it, as one that a killed agent has left.
+      case ENOENT: throw Failure(reason: nil)
       case EPERM, EOPNOTSUPP: throw Failure(reason: "the file system has no hard links; set compress: none")
       default: throw Failure(errno)
       }

@@ -34,6 +34,8 @@ final class RotatedFileKeeper: Sendable {
   func stop() { isStopped.store(true, ordering: .relaxed) }
 
   private func work(_ file: AgentSettings.Output.File) {
+    // An agent that starts while this one ends has unfinished archives of its own.
+    guard !isStopped.load(ordering: .relaxed) else { return }
     remove(file)
     guard file.compress == .gzip else { return }
     let before = reported.withLock { $0[file.path] ?? [:] }
