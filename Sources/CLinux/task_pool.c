@@ -1,5 +1,6 @@
 #include "task_pool.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,15 +85,19 @@ static inline void count(uint64_t *own, uint64_t *shared) {
 // MARK: A job runs
 
 __attribute__((noinline)) static clinux_task_thread *offer(const void *monitor) {
+  int kept = errno;
   offered_monitor = monitor;
   // The place of an earlier monitor is kept: its counts continue.
   if (monitor != NULL) thread_begins(monitor);
+  errno = kept;
   return own_thread;
 }
 
 __attribute__((noinline)) static void begin_awaited_job(const void *monitor) {
   uint32_t awaits = __atomic_exchange_n(&awaits_job, 0, __ATOMIC_ACQ_REL);
+  int kept = errno;
   if (awaits != 0 && monitor != NULL) job_begins(monitor);
+  errno = kept;
 }
 
 __attribute__((always_inline)) static inline void clinux_run_job(job *next, unsigned class) {
@@ -176,7 +181,10 @@ __attribute__((noinline)) static void enqueue_first(job *next, size_t priority, 
   bool is_hooked = __atomic_load_n(&queue_state, RELAXED) == CLINUX_TASK_POOL_HOOKED;
   // A task cannot be given no priority, so none can find that queue.
   bool can_find = is_hooked && priority != 0 && priority < PRIORITIES && !is_scouting;
-  if (!can_find || !scout(next, priority, original)) original(next);
+  int kept = errno;
+  bool is_scouted = can_find && scout(next, priority, original);
+  errno = kept;
+  if (!is_scouted) original(next);
 }
 
 static SWIFT_CALL void enqueue(job *next, enqueue_original original) {

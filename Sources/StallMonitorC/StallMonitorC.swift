@@ -7,6 +7,10 @@ import Synchronization
 /// See `stallmonitor.h`.
 @_cdecl("stallmonitor_start")
 public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) -> Int32 {
+  keepingErrno { start(options) }
+}
+
+private func start(_ options: UnsafePointer<stallmonitor_options>?) -> Int32 {
   do throws(StallMonitorError) {
     var configuration = StallMonitorConfiguration()
     if let options { try configuration.apply(options) }
@@ -29,23 +33,27 @@ public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) 
 
 /// See `stallmonitor.h`.
 @_cdecl("stallmonitor_stop")
-public func stallmonitor_stop() { Home.ofThisProcess?.stop() }
+public func stallmonitor_stop() { keepingErrno { Home.ofThisProcess?.stop() } }
 
 /// See `stallmonitor.h`.
 @_cdecl("stallmonitor_pause")
-public func stallmonitor_pause() { current?.pause() }
+public func stallmonitor_pause() { keepingErrno { current?.pause() } }
 
 /// See `stallmonitor.h`.
 @_cdecl("stallmonitor_resume")
-public func stallmonitor_resume() { current?.resume() }
+public func stallmonitor_resume() { keepingErrno { current?.resume() } }
 
 /// See `stallmonitor.h`.
 @_cdecl("stallmonitor_is_watching")
-public func stallmonitor_is_watching() -> Int32 { current?.isWatching == true ? 1 : 0 }
+public func stallmonitor_is_watching() -> Int32 { keepingErrno { current?.isWatching == true ? 1 : 0 } }
 
 /// See `stallmonitor.h`.
 @_cdecl("stallmonitor_loop_create")
 public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_ms: UInt32) -> OpaquePointer? {
+  keepingErrno { createLoop(name, threshold_ms) }
+}
+
+private func createLoop(_ name: UnsafePointer<CChar>?, _ threshold_ms: UInt32) -> OpaquePointer? {
   // Typed, and its text asked for by name: a dynamic cast takes kilobytes of a stack that may be small.
   do throws(StallMonitorError) {
     guard let name else {
@@ -92,7 +100,7 @@ public func stallmonitor_loop_idle(_ loop: OpaquePointer?) {
 @_cdecl("stallmonitor_loop_destroy")
 public func stallmonitor_loop_destroy(_ loop: OpaquePointer?) {
   guard let loop else { return }
-  Unmanaged<OwnLoop>.fromOpaque(UnsafeRawPointer(loop)).takeRetainedValue().end()
+  keepingErrno { Unmanaged<OwnLoop>.fromOpaque(UnsafeRawPointer(loop)).takeRetainedValue().end() }
 }
 
 private var current: StallMonitor? { Home.ofThisProcess?.monitor }

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -81,6 +82,24 @@ import Testing
     // Once more, when the thread for them has gone again.
     #expect(await !Task(executorPreference: resident.loop) { resident.loop.isCurrent }.value)
     #expect(!resident.loop.isCurrent)
+  }
+
+  /// A task that waited for such a job would otherwise never continue.
+  @Test func jobsForALoopThatHasEndedRunWhereNoThreadCanBeMade() async {
+    await #expect(processExitsWith: .success) {
+      let resident = Resident(try onFreshLoop { $0 })
+      // The C library keeps stacks of threads that have ended: these take them.
+      for _ in 0..<16 { _ = TestThread { while true { pause() } } }
+      // Enough for everything but a stack.
+      let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).prefix { $0 != " " }
+      var limit = rlimit()
+      getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+      limit.rlim_cur = rlim_t(UInt64(pages)! * UInt64(getpagesize()) + 1 << 20)
+      setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+      for _ in 0..<3 { await resident.call() }
+      #expect(await resident.calls == 3)
+      #expect(await resident.overlaps == 0)
+    }
   }
 
   @Test func aJobThatTheThreadsEndOvertakesStillRuns() async throws {

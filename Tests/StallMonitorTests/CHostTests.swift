@@ -158,6 +158,33 @@ extension WatchedHosts {
       #expect(victim.facts["start"] == "1")
     }
 
+    // MARK: What the service can notice
+
+    /// The service may read `errno` after a call that the library makes on the same thread.
+    @Test func callsKeepErrno() throws {
+      let facts = try run("errno").facts
+      for call in ["busy", "idle", "create", "destroy", "pause", "resume", "watching", "stop", "start"] {
+        #expect(facts[call] == "1", "stallmonitor_\(call)")
+      }
+    }
+
+    /// What the library keeps for good is no leak: with LeakSanitizer, the service ends with its own code.
+    @Test(arguments: ["compute", "started-twice"])
+    func leakCheckerFindsNothing(scenario: String) throws {
+      // A compiler may come without that library.
+      guard Self.hasAddressSanitizer else { return }
+      let program = try Self.build(
+        "Tests/Victims/CLoopVictim/victim.c", packages: "stallmonitor", flags: "-fsanitize=address")
+      let victim = try Victim.run(scenario, program: program)
+      #expect(victim.status == 0, "\(victim.talk)")
+      #expect(!victim.reports("stall.ended").isEmpty)
+    }
+
+    private static let hasAddressSanitizer =
+      (try? Program.run(
+        "/bin/sh", ["-c", "echo 'int main(void) { return 0; }' | cc -fsanitize=address -x c -o /dev/null -"]))?.status
+      == 0
+
     // MARK: libuv and GLib
 
     /// The header for libuv refuses an older one, with words.
@@ -241,18 +268,18 @@ extension WatchedHosts {
 
     private static func source(_ path: String) -> String { Repository.root.appending(path: path).path }
 
-    private static func build(_ path: String, packages: String) throws -> URL {
+    private static func build(_ path: String, packages: String, flags: String = "") throws -> URL {
       try #require(
         FileManager.default.fileExists(atPath: library.appending(path: "lib/pkgconfig/stallmonitor.pc").path),
         "libstallmonitor is missing: run `make test`, or `scripts/build-c-library \(library.path)`")
       let directory = Repository.root.appending(path: ".build/c-library/hosts")
       try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-      let program = directory.appending(path: path.replacingOccurrences(of: "/", with: "-") + ".out")
+      let program = directory.appending(path: path.replacingOccurrences(of: "/", with: "-") + flags + ".out")
       _ = try output(
         "/bin/sh", "-c",
         """
         export PKG_CONFIG_PATH=\(library.path)/lib/pkgconfig
-        cc -std=gnu11 -Wall -Wextra -Werror -g -O1 $(pkg-config --cflags \(packages)) -o \(program.path) \(source(path)) \
+        cc -std=gnu11 -Wall -Wextra -Werror -g -O1 \(flags) $(pkg-config --cflags \(packages)) -o \(program.path) \(source(path)) \
         $(pkg-config --libs \(packages)) -Wl,-rpath,\(library.path)/lib
         """)
       return program

@@ -149,6 +149,16 @@ struct TurnMonitorTests {
     #expect(!monitor.check(turn(at: 9201, since: 1000, resumedAt: 9100), frozen: 0).isNewTurn)
   }
 
+  /// The thread that read the clock first may be the last to resume.
+  @Test func pausesThatOverlapNeverMoveTimeBackwards() {
+    let suspension = Suspension()
+    suspension.begin()
+    suspension.begin()
+    #expect(suspension.end(at: 9100) && suspension.end(at: 9000))
+    #expect(suspension.resumedAt == 9100 && !suspension.isActive)
+    #expect(!suspension.end(at: 9200) && suspension.resumedAt == 9100, "there was no pause left")
+  }
+
   @Test mutating func resumptionBeforeTheTurnForgivesNothing() {
     #expect(decide(turn(at: 1100, since: 1000, resumedAt: 500)) == .checkAgain(at: 1250))
   }

@@ -3,7 +3,8 @@ import PlatformLibc
 
 /// The jobs for a loop whose thread has ended; a thread that exists as long as there are any runs them, one at a time.
 ///
-/// A thread and not the global executor: an actor's jobs must not run at the same time, and may block.
+/// A thread and not the global executor: an actor's jobs must not run at the same time, and may block. Where no thread can be made, the one
+/// that adds a job runs them: a job that never runs would block its task for good.
 final class LateJobs: Sendable {
   private struct State {
     var jobs: [UnownedJob] = []
@@ -56,13 +57,17 @@ final class LateJobs: Sendable {
       { raw in
         clinux_set_thread_name("late loop jobs")
         let loop = Unmanaged<Loop>.fromOpaque(raw!).takeRetainedValue()
-        while let job = loop.lateJobs.next() { job.run(on: loop) }
+        loop.lateJobs.runAll(of: loop)
         return nil
       }, reference.toOpaque())
     guard result == 0 else {
-      fatalError(
-        "no thread for the jobs of a loop whose thread has exited: \(LoopError("start a thread", errorNumber: result))")
+      runAll(of: loop)
+      return reference.release()
     }
     clinux_thread_detach(thread)
+  }
+
+  private func runAll(of loop: Loop) {
+    while let job = next() { job.run(on: loop) }
   }
 }

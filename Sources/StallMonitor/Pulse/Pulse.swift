@@ -134,7 +134,9 @@ final class Pulse: Sendable {
 
   /// Answers what the watchdog has asked for.
   @inline(never)
-  func answer() {
+  func answer() { keepingErrno { answerAtOnce() } }
+
+  private func answerAtOnce() {
     // Relaxed: the exchange below finds out whether it still holds.
     var asked = attention.load(ordering: .relaxed)
     if asked & Attention.episode != 0 { clinux_callouts_keep(callouts, callouts + 1) }

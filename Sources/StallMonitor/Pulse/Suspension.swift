@@ -20,11 +20,11 @@ final class Suspension: Sendable {
   /// Takes one `begin` back.
   ///
   /// False if there is none: then no turn is forgiven.
-  func end() -> Bool {
+  func end(at now: UInt64 = MonotonicClock.now()) -> Bool {
     var current = depth.load(ordering: .relaxed)
     while current > 0 {
       // Before the count: a thread that sees no pause left also sees the time.
-      resumed.store(MonotonicClock.now(), ordering: .relaxed)
+      resume(at: now)
       let (exchanged, original) = depth.compareExchange(
         expected: current, desired: current - 1, ordering: .sequentiallyConsistent)
       if exchanged { return true }
@@ -38,9 +38,12 @@ final class Suspension: Sendable {
 
   /// Takes ``switchOff()`` back.
   func switchOn() {
-    resumed.store(MonotonicClock.now(), ordering: .relaxed)
+    resume(at: MonotonicClock.now())
     isSwitchedOff.store(false, ordering: .sequentiallyConsistent)
   }
+
+  // Never backwards: of two threads, the one that read the clock first may be here last.
+  private func resume(at now: UInt64) { _ = resumed.max(now, ordering: .relaxed) }
 
   /// Whether turns are ignored now.
   var isActive: Bool {

@@ -58,13 +58,23 @@ final class TaskPool: Sendable {
 
   /// What the hook calls.
   ///
-  /// It is kept for good: a thread may be about to call it when the watch ends.
+  /// It is kept for good, in a list: a thread may be about to call it when the watch ends, and a checker of leaks would report what nothing
+  /// points to.
   private final class Entrance: Sendable {
+    private static let latest = Atomic<UInt>(0)
+    private let earlier = UnsafeRawPointer(bitPattern: latest.load(ordering: .acquiring)).map {
+      Unmanaged<Entrance>.fromOpaque($0).takeUnretainedValue()
+    }
     private let pool = Mutex<TaskPool?>(nil)
     private let awaited = Mutex<AwaitedJob?>(nil)
     private let processID = getpid()
 
     func open(to pool: TaskPool) { self.pool.withLock { $0 = pool } }
+
+    /// Keeps it.
+    func enlist() {
+      Self.latest.store(UInt(bitPattern: Unmanaged.passRetained(self).toOpaque()), ordering: .releasing)
+    }
 
     func close() {
       pool.withLock { $0 = nil }
@@ -129,7 +139,7 @@ final class TaskPool: Sendable {
     let pool = TaskPool(watch)
     pool.entrance.open(to: pool)
     let state = clinux_task_pool_hook(
-      Unmanaged.passRetained(pool.entrance).toOpaque(),
+      pool.identity,
       { Unmanaged<Entrance>.fromOpaque($0!).takeUnretainedValue().threadBegins() },
       { Unmanaged<Entrance>.fromOpaque($0!).takeUnretainedValue().jobBegins() },
       { scout, priority in
@@ -142,6 +152,7 @@ final class TaskPool: Sendable {
       pool.entrance.close()
       throw problem
     }
+    pool.entrance.enlist()
     return pool
   }
 

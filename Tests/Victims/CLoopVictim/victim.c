@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -247,6 +248,35 @@ static void misuse(void) {
   stallmonitor_loop_destroy(other);
 }
 
+// Whether errno is as it was before a call of the library's.
+#define KEEPS_ERRNO(call) (errno = 4711, (call), errno == 4711)
+
+// No file can be opened any more: most of what the library tries on this thread fails.
+static void keep_errno(void) {
+  struct loop loop;
+  loop_open(&loop, "requests", 50, 10, 0);
+  struct rlimit limit;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = 3;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  int busy = 1, idle = 1;
+  for (int i = 0; i < 4; i++) {
+    busy &= KEEPS_ERRNO(stallmonitor_loop_busy(loop.watch));
+    compute_digest(150);
+    idle &= KEEPS_ERRNO(stallmonitor_loop_idle(loop.watch));
+    usleep(10000);
+  }
+  say("busy=%d idle=%d", busy, idle);
+  stallmonitor_loop *other = NULL;
+  int create = KEEPS_ERRNO(other = stallmonitor_loop_create("other", 0));
+  say("create=%d destroy=%d", create, KEEPS_ERRNO(stallmonitor_loop_destroy(other)));
+  int pause = KEEPS_ERRNO(stallmonitor_pause()), resume = KEEPS_ERRNO(stallmonitor_resume());
+  say("pause=%d resume=%d watching=%d", pause, resume, KEEPS_ERRNO(stallmonitor_is_watching()));
+  stallmonitor_loop_destroy(loop.watch);
+  int stop = KEEPS_ERRNO(stallmonitor_stop());
+  say("stop=%d start=%d", stop, KEEPS_ERRNO(stallmonitor_start(NULL)));
+}
+
 int main(int count, char **arguments) {
   const char *scenario = count > 1 ? arguments[1] : "";
   if (strcmp(scenario, "older") == 0) {
@@ -380,6 +410,13 @@ int main(int count, char **arguments) {
     say("ended=%d", ended);
     // The callers never end.
     _exit(0);
+  } else if (strcmp(scenario, "errno") == 0) {
+    keep_errno();
+  } else if (strcmp(scenario, "started-twice") == 0) {
+    loop_turn_once("requests", 50, compute_digest, 150);
+    stallmonitor_stop();
+    say("again=%d", stallmonitor_start(NULL));
+    loop_turn_once("requests", 50, compute_digest, 150);
   } else if (strcmp(scenario, "cost") == 0) {
     stallmonitor_loop *watch = stallmonitor_loop_create("requests", 0);
     const int turns = 20000000;
