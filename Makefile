@@ -32,7 +32,7 @@ MATRIX_SCENARIOS ?=
 # `make corpus CORPUS=short` runs two builds of each program instead of all; CORPUS=update records what is reported now.
 CORPUS ?= full
 
-.PHONY: demo fleet-judge picture-judges rsyslog test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install other-stalld install-library uninstall agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
+.PHONY: demo fleet-judge picture-judges rsyslog test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install other-stalld install-library uninstall agent deb test-deb examples fuzz sanitize structure system-calls bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
 
 demo: ## A service with known stalls: report lines on standard output, a summary on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -239,6 +239,9 @@ sanitize: ## The loop and the pulse under the thread sanitizer, captures and vic
 # From the top of the table to the bottom: while a target is built, nothing below it exists that it could import.
 # The library of regular expressions, which the compiler imports by itself, makes a static executable 1.3 MB larger.
 WITHOUT_REGEX := -Xswiftc -Xfrontend -Xswiftc -disable-implicit-string-processing-module-import
+
+system-calls: ## The tables of system calls, from the kernel's headers in HEADERS (the installed ones) and the running kernel; as root.
+	scripts/generate-system-calls $(HEADERS)
 
 structure: ## Targets import what the table in ARCHITECTURE.md allows, and nothing else; files and functions that are too long.
 	@scripts/install-dependencies $(LIBRARIES)

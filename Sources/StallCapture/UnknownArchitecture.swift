@@ -4,7 +4,7 @@ import CUnwind
 // An architecture without a folder: no system call has a name, and a cause that hangs on it is unknown.
 
 enum SystemCallNumbers {
-  static let names: [Int64: SystemCall.Name] = [:]
+  static let table: StaticString = ""
   static let restart: Int64? = nil
 }
 

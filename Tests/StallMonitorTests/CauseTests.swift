@@ -55,8 +55,7 @@ extension WatchedHosts {
       Known(call: "flock", cause: "lock", wait: "flock(fd "),
       Known(call: "fcntl F_OFD_SETLKW", cause: "lock", wait: "fcntl(fd "),
       Known(call: "clock_nanosleep", cause: "sleep", wait: "clock_nanosleep(300 ms)"),
-      // A child that takes its time is no cause of the host's own.
-      Known(call: "waitpid", cause: "unknown", wait: "wait4(pid "),
+      Known(call: "waitpid", cause: "lock", wait: "wait4(pid "),
     ])
     func callIsReportedWithItsCause(known: Known) throws {
       // The calls take less than a second.

@@ -23,8 +23,8 @@ extension CapturesInThisProcess {
     }
 
     // What the C library calls where the architecture has no `poll` and no `epoll_wait`.
-    private static let poll = number(of: .poll) == nil ? "ppoll" : "poll"
-    private static let epoll = number(of: .epollWait) == nil ? "epoll_pwait" : "epoll_wait"
+    private static let poll = number(of: "poll") == nil ? "ppoll" : "poll"
+    private static let epoll = number(of: "epoll_wait") == nil ? "epoll_pwait" : "epoll_wait"
 
     static let words = [
       Words("nanosleep", .sleep, "clock_nanosleep(N ms)"),
@@ -44,8 +44,8 @@ extension CapturesInThisProcess {
       Words("flock", .lock, "flock(fd N → /tmp/*)"),
       Words("fcntl F_OFD_SETLKW", .lock, "fcntl(fd N → /tmp/*, lock)"),
       Words("semop", .lock, "semtimedop"),
-      Words("waitpid", .unknown, "waitN(pid N)"),
-      Words("waitid", .unknown, "waitid(pid N)"),
+      Words("waitpid", .lock, "waitN(pid N)"),
+      Words("waitid", .lock, "waitid(pid N)"),
       Words("sem_wait", .lock, "futex(wait)"),
     ]
 
@@ -118,7 +118,7 @@ extension CapturesInThisProcess {
     @Test func hostilePathKeepsTheLineWhole() throws {
       let hostile: [UInt8] =
         Array("/tmp/a\nb\u{1b}[2J\"\\é".utf8) + [0xff, 0xfe, 0xc3] + Array(repeating: 0x0a, count: 4000) + [0]
-      let openat = try #require(Self.number(of: .openat))
+      let openat = try #require(Self.number(of: "openat"))
       hostile.withUnsafeBufferPointer { path in
         let address = UInt64(UInt(bitPattern: path.baseAddress!))
         let call = ThreadProbe.BlockedCall(
@@ -134,7 +134,7 @@ extension CapturesInThisProcess {
           number: openat, arguments: (0, address, 0, 0, 0, 0), stackPointer: 1, programCounter: 1)
         #expect(SystemCall(call).text == "openat")
         // Newer architectures have no `open`.
-        guard let open = Self.number(of: .open) else { continue }
+        guard let open = Self.number(of: "open") else { continue }
         call = ThreadProbe.BlockedCall(
           number: open, arguments: (address, 0, 0, 0, 0, 0), stackPointer: 1, programCounter: 1)
         #expect(SystemCall(call).text == "open")
@@ -143,7 +143,7 @@ extension CapturesInThisProcess {
 
     /// However many descriptors there could be.
     @Test func selectOfNoSetIsASleep() throws {
-      let number = try #require(Self.number(of: .pselect6))
+      let number = try #require(Self.number(of: "pselect6"))
       for (set, cause) in [(0, .sleep), (4096, .io)] as [(UInt64, Cause)] {
         let call = ThreadProbe.BlockedCall(
           number: number, arguments: (1, 0, set, 0, 0, 0), stackPointer: 1, programCounter: 1)
@@ -152,12 +152,84 @@ extension CapturesInThisProcess {
     }
 
     /// The number of a call on this architecture, or nil if it has none.
-    private static func number(of name: SystemCall.Name) -> Int64? {
-      SystemCallNumbers.names.first { $0.value == name }?.key
+    private static func number(of name: String) -> Int64? {
+      (0..<1024).first { KernelCall($0)?.name == name }
+    }
+
+    private func makeCall(_ name: String, _ first: UInt64 = 0, _ second: UInt64 = 0, _ fifth: UInt64 = 0) -> SystemCall?
+    {
+      Self.number(of: name).map {
+        SystemCall(
+          ThreadProbe.BlockedCall(
+            number: $0, arguments: (first, second, 0, 0, fifth, 0), stackPointer: 1, programCounter: 1))
+      }
+    }
+
+    /// No call that the kernel has is a number in a report, and none has an unknown cause but one that continues another call.
+    @Test func eachCallHasANameAndACause() throws {
+      let calls = (0..<1024).compactMap { number in KernelCall(number).map { (number, $0) } }
+      #expect(calls.count > 300)
+      for (number, row) in calls {
+        let call = SystemCall(
+          ThreadProbe.BlockedCall(number: number, arguments: (0, 0, 0, 0, 0, 0), stackPointer: 1, programCounter: 1))
+        #expect(call.text.hasPrefix(row.name), "\(number): \(call.text)")
+        #expect((call.cause == .unknown) == (row.name == "restart_syscall"), "\(row.name)")
+      }
+      for number in [-1, 1023, Int64.max] { #expect(KernelCall(number) == nil) }
+    }
+
+    /// What a slow file system answers late.
+    @Test(arguments: [
+      "statfs", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "chmod", "fchmodat", "utime",
+      "utimensat",
+      "getxattr", "symlink", "symlinkat", "chdir", "execve", "inotify_add_watch", "rename", "renameat2", "mount",
+    ])
+    func pathOfASlowFileSystemIsReported(name: String) throws {
+      // Newer architectures have the later of two such calls alone.
+      guard let number = Self.number(of: name) else { return }
+      let row = try #require(KernelCall(number))
+      Array("/srv/slow".utf8CString).withUnsafeBufferPointer { path in
+        let address = UInt64(UInt(bitPattern: path.baseAddress!))
+        let call = SystemCall(
+          ThreadProbe.BlockedCall(
+            number: number, arguments: (address, address, address, address, address, 0), stackPointer: 1,
+            programCounter: 1))
+        let paths = Array(repeating: "/srv/slow", count: row.paths.nonzeroBitCount).joined(separator: ", ")
+        #expect(call.text == "\(name)(\(paths))" && row.paths != 0)
+        #expect(call.shortText == name && call.cause == .io)
+      }
+    }
+
+    @Test(arguments: [
+      "fstatfs", "lseek", "preadv2", "fadvise64", "fsetxattr", "getdents64", "fchdir", "bind", "syncfs",
+    ])
+    func descriptorOfASlowFileSystemIsReported(name: String) throws {
+      let call = try #require(makeCall(name, 999_999))
+      #expect(call.text == "\(name)(fd 999999)" && call.cause == .io)
+    }
+
+    /// A mapping without a file waits for the process's other threads.
+    @Test func anonymousMappingIsGivenNoFile() throws {
+      let anonymous = try #require(makeCall("mmap", 0, 4096, UInt64(bitPattern: -1)))
+      #expect(anonymous.text == "mmap" && anonymous.cause == .lock && anonymous.waitedFor == .kernel)
+      let file = try #require(makeCall("mmap", 0, 4096, 999_999))
+      #expect(file.text == "mmap(fd 999999)" && file.cause == .io)
+    }
+
+    /// A child, or a program that is to be started.
+    @Test func waitsForAnotherProcess() throws {
+      for name in ["wait4", "waitid"] {
+        let call = try #require(makeCall(name))
+        #expect(call.cause == .lock && call.waitedFor == .process, "\(name)")
+      }
+      let (vfork, thread) = try (#require(makeCall("clone", 0x4000)), #require(makeCall("clone", 0x10000)))
+      #expect(vfork.waitedFor == .process && thread.waitedFor == .kernel)
+      let (semaphores, mapping) = try (#require(makeCall("semop")), #require(makeCall("munmap")))
+      #expect(semaphores.waitedFor == .threadOrProcess && mapping.waitedFor == .kernel)
     }
 
     @Test func addressesAreReportedInWords() throws {
-      let connect = try #require(Self.number(of: .connect))
+      let connect = try #require(Self.number(of: "connect"))
       func text(_ bytes: [UInt8]) -> String {
         bytes.withUnsafeBufferPointer { bytes in
           let call = ThreadProbe.BlockedCall(

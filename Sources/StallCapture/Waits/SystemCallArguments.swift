@@ -16,10 +16,8 @@ struct SystemCallArguments {
 
   private static let textLimit = 160
 
-  /// The first argument as a descriptor: `fd 7 → pipe:[1234]`.
-  var descriptor: String { descriptor(Int32(truncatingIfNeeded: call.arguments.0)) }
-
-  private func descriptor(_ number: Int32) -> String {
+  /// A descriptor and what it leads to: `fd 7 → pipe:[1234]`.
+  func descriptor(_ number: Int32) -> String {
     "fd \(number)\(isLookingUp ? target(of: number).map { " → " + $0 } ?? "" : "")"
   }
 

@@ -31,7 +31,7 @@ public struct StallNotice: Sendable, Hashable {
 
     /// The loop's thread ran on a CPU.
     public static let running = Cause(rawValue: "running")
-    /// It waited for another thread: a lock, a condition, a semaphore.
+    /// It waited for another thread or process: a lock, a condition, a semaphore, the end of a child.
     public static let lock = Cause(rawValue: "lock")
     /// It waited for a file, a socket, a pipe or a descriptor's readiness.
     public static let io = Cause(rawValue: "io")

@@ -2,7 +2,7 @@
 package enum Cause: String, Sendable, CaseIterable {
   /// It ran on a CPU.
   case running
-  /// It waited for another thread: a lock, a condition, a semaphore.
+  /// It waited for another thread or process: a lock, a condition, a semaphore, the end of a child.
   case lock
   /// It waited for a file, a socket, a pipe or a descriptor's readiness.
   case io
