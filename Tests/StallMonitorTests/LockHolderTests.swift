@@ -100,6 +100,42 @@ extension CapturesInThisProcess {
       #expect(found.chain.holder == nil)
       #expect(found.chain.threads.isEmpty)
       #expect(found.chain.wait?.hasPrefix("futex(") == true)
+      #expect(found.chain.waitedFor == (name.hasSuffix("in shared memory") ? .threadOrProcess : .thread))
+    }
+
+    /// The mutex has the number of its owner, which is no thread of this process.
+    @Test func ownerInAnotherProcessIsNotNamed() throws {
+      let size = MemoryLayout<pthread_mutex_t>.size
+      let memory = try #require(mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+      defer { munmap(memory, size) }
+      // Word, count, owner, users, kind: no thread has so large a number.
+      let words = memory.bindMemory(to: UInt32.self, capacity: 5)
+      for (index, word) in [2, 0, 0x3fff_ff00, 1, 0].enumerated() { words[index] = UInt32(word) }
+      let futex = try #require((0..<1024).first { KernelCall($0)?.name == "futex" })
+      func waitedFor(private flag: UInt64) -> (WaitedFor, LockHolder.Candidate?) {
+        let call = ThreadProbe.BlockedCall(
+          number: futex, arguments: (UInt64(UInt(bitPattern: memory)), flag, 2, 0, 0, 0), stackPointer: 1,
+          programCounter: 1)
+        return (
+          LockHolder.unnamed(for: call, of: clinux_gettid(), in: OwnProcess()),
+          LockHolder.candidate(for: call, of: clinux_gettid())
+        )
+      }
+      #expect(waitedFor(private: 0) == (.process, nil))
+      // A thread of this process has that number, or one in another PID namespace.
+      words[2] = UInt32(clinux_gettid())
+      #expect(waitedFor(private: 0) == (.threadOrProcess, nil))
+      // No other process wakes the waiter of a private futex.
+      #expect(waitedFor(private: 128).1?.holder.thread == clinux_gettid())
+    }
+
+    /// Memory that no other process can have, and memory that another one may have.
+    @Test func privateMemoryIsKnown() {
+      let heap = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
+      defer { heap.deallocate() }
+      heap.initialize(to: 1)
+      #expect(OwnProcess().isPrivate(UInt64(UInt(bitPattern: heap))))
+      for address in [0, 8, UInt64.max - 7] { #expect(!OwnProcess().isPrivate(address)) }
     }
 
     /// A thread that has run since it was sampled has no holder, whatever the lock contains now.

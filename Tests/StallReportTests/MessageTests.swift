@@ -43,6 +43,21 @@ struct MessageTests {
         == "main loop blocked for 619 ms in load (load.c:8): waiting in futex(wait) \(words)")
   }
 
+  @Test(arguments: [
+    (WaitedFor.thread, "for another thread"), (.process, "for another process"),
+    (.threadOrProcess, "for another thread or process"),
+    (.timeLimit, "for no thread in particular, with a time limit"), (.kernel, "inside the kernel"),
+  ])
+  func waitWithoutAKnownThread(waitedFor: WaitedFor, words: String) {
+    var report = report(.ended)
+    report.verdict.evidence.waitedFor = waitedFor
+    #expect(report.message.hasSuffix(": waiting in futex(wait) \(words)"))
+    #expect(summary(of: report, 3).hasSuffix("; waiting in futex(wait) \(words)"))
+    // A thread that is known is what it waits for.
+    report.verdict.evidence.lockHolder = LockHolder(thread: 12, kind: .mutex)
+    #expect(report.message.hasSuffix(": waiting in futex(wait) for a pthread mutex held by thread 12"))
+  }
+
   @Test("a stall that was longer than its watch lasted for at least this time")
   func watchThatEndedFirst() {
     var report = report(.ended, .sleep, wait: "poll(1 s)")

@@ -16,12 +16,12 @@ package struct ProcFile: ~Copyable {
 
   deinit { descriptor.close() }
 
-  /// Reads from the start into `buffer`.
+  /// Reads from the start, or from an offset, into `buffer`.
   ///
   /// Returns the number of bytes, or nil if the thread has ended. About 2 us.
-  package borrowing func read(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
+  package borrowing func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64 = 0) -> Int? {
     guard descriptor.isIntact else { return nil }
-    let count = pread(descriptor.number, buffer.baseAddress, buffer.count, 0)
+    let count = pread(descriptor.number, buffer.baseAddress, buffer.count, Int(offset))
     return count > 0 ? count : nil
   }
 

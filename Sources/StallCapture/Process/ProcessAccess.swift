@@ -86,6 +86,19 @@ extension ProcessAccess {
     }
   }
 
+  /// Whether no other process can have the memory at `address`: its page is anonymous, and not shared.
+  ///
+  /// False if that cannot be read.
+  func isPrivate(_ address: UInt64) -> Bool {
+    // An entry for each page (proc(5), `pagemap`): bit 63 present, 62 in swap, 61 of a file or shared.
+    guard let file = ProcFile(directory + "/pagemap") else { return false }
+    return withUnsafeTemporaryAllocation(of: UInt64.self, capacity: 1) { entry in
+      let offset = address / UInt64(getpagesize()) * 8
+      guard file.read(into: UnsafeMutableRawBufferPointer(entry), at: offset) == 8 else { return false }
+      return entry[0] >> 62 != 0 && entry[0] >> 61 & 1 == 0
+    }
+  }
+
   /// Reads a value, or returns nil if it cannot be read.
   func load<T: BitwiseCopyable>(_ address: UInt64, as type: T.Type) -> T? {
     withUnsafeTemporaryAllocation(byteCount: MemoryLayout<T>.size, alignment: MemoryLayout<T>.alignment) { buffer in

@@ -19,6 +19,8 @@ package struct BlockingChain {
     package var snapshot: ThreadSnapshot
     package var wait: String?
     package var candidate: LockHolder.Candidate?
+    /// What it waits for, if there is no candidate.
+    package var waitedFor: WaitedFor?
     fileprivate var thread: BlockedThread?
 
     /// Whether the thread has not moved since the first check, and still waits for the same one.
@@ -38,10 +40,12 @@ package struct BlockingChain {
     guard case .blocked(let call) = snapshot.activity else { return }
     var link = Link(id: probe.id, snapshot: snapshot, wait: SystemCall(call, of: probe.id, in: probe.process).text)
     link.candidate = LockHolder.candidate(for: call, of: probe.id, in: probe.process)
+    link.waitedFor = LockHolder.unnamed(for: call, of: probe.id, in: probe.process)
     // Descriptors and memory were looked up: they are what it waits for only if it has been blocked there all the time.
     if !probe.isStillBlocked(in: call, since: snapshot.runCount) {
       link.wait = SystemCall(call).shortText
       link.candidate = nil
+      link.waitedFor = SystemCall(call).waitedFor
     }
     if capture != nil, link.candidate != nil {
       link.thread = BlockedThread(probe.id, call: call, runCount: snapshot.runCount)

@@ -25,4 +25,15 @@ extension LockHolder {
     found?.holder.hasTimeout = futex.hasTimeout
     return found
   }
+
+  /// What `waiter` waits for if there is no candidate.
+  static func unnamed(
+    for call: ThreadProbe.BlockedCall, of waiter: Int32, in process: any ProcessAccess
+  ) -> WaitedFor {
+    let system = SystemCall(call)
+    guard let futex = system.futex, !futex.isPrivate,
+      LockSearch(futex: futex, waiter: waiter, process: process, layouts: .current).isHeldElsewhere()
+    else { return system.waitedFor }
+    return .process
+  }
 }

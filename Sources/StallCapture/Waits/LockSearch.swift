@@ -10,10 +10,20 @@ struct LockSearch {
   typealias Candidate = LockHolder.Candidate
 
   /// The owner, if one kind of lock has that shape.
+  ///
+  /// The memory of a futex that is not private may be another process's, too, whose threads have the same numbers in a PID namespace of
+  /// their own. A thread that is joined is known by its own structure.
   func candidate() -> Candidate? {
+    guard futex.isPrivate || process.isPrivate(futex.address) else { return joined() ?? joinedByState() }
     if futex.isPriorityInheriting { return inheriting() }
     guard futex.isWait else { return nil }
     return mutex() ?? readWriteLock() ?? stream() ?? joined() ?? joinedByState() ?? queue()
+  }
+
+  /// Whether a mutex that processes share is held, and by no thread of this one.
+  func isHeldElsewhere() -> Bool {
+    guard !futex.isPrivate, let owner = mutexOwner() else { return false }
+    return process.lacksThread(Int32(owner))
   }
 
   /// A candidate, if the thread lives.
@@ -41,7 +51,9 @@ struct LockSearch {
   ///
   /// A plain mutex waits for the value 2; the word of a robust one is its owner's id. The owner is set once the lock is
   /// taken, and cleared before it is given back.
-  private func mutex() -> Candidate? {
+  private func mutex() -> Candidate? { mutexOwner().flatMap { alive($0, .mutex, in: .mutex) } }
+
+  private func mutexOwner() -> UInt32? {
     guard layouts.knows(.mutex),
       let words = process.load(futex.address, as: (UInt64, UInt64, UInt32).self)
     else { return nil }
@@ -51,7 +63,7 @@ struct LockSearch {
     // Of the kinds (pthreadP.h) the low two bits are the type; 16 is robust, 32 inherits and 64 protects priority.
     let isOwnersWord = kind & 16 != 0 && word & Self.threadMask == owner && word & Self.ownerDied == 0
     guard kind & 0x6c == 0, isOwnersWord || (kind & 16 == 0 && word == 2) else { return nil }
-    return alive(owner, .mutex, in: .mutex)
+    return owner
   }
 
   /// sysdeps/nptl/bits/struct_rwlock.h: `__wrphase_futex` at 8, `__writers_futex` at 12, `__cur_writer` at 24.

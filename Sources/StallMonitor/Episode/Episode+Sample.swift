@@ -10,6 +10,8 @@ extension Episode {
     var cause: Cause
     /// What it waited in, in words.
     var wait: String?
+    /// What it waited for, if `lockHolder` is nil.
+    var waitedFor: WaitedFor?
     /// The stack, resolved; empty if it could not be taken.
     var stack: [StackFrame]
     /// How the stack was taken.

@@ -7,6 +7,8 @@ struct WaitChain {
   private(set) var wait: String?
   /// The thread that it waits for.
   private(set) var holder: LockHolder?
+  /// What it waits for, if no thread is named.
+  private(set) var waitedFor: WaitedFor?
   /// The threads that are waited for, in that order.
   private(set) var threads: [Report.OtherThread] = []
   /// Threads that wait in a cycle: each waits for the next, and the last for the first.
@@ -29,7 +31,7 @@ struct WaitChain {
   /// `stack` is the stalled thread's.
   mutating func resolve(stack: [StackFrame], with resolver: FrameResolver) {
     guard let first = chain.links.first else { return }
-    wait = first.wait
+    (wait, waitedFor) = (first.wait, first.waitedFor)
     var stack = stack
     for (index, link) in chain.links.enumerated() {
       if index > 0 {

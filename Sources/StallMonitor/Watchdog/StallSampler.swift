@@ -106,7 +106,7 @@ final class StallSampler {
     }
     var chain = chain
     chain.resolve(stack: sample.stack, with: resolver)
-    (sample.wait, sample.lockHolder) = (chain.wait, chain.holder)
+    (sample.wait, sample.waitedFor, sample.lockHolder) = (chain.wait, chain.waitedFor, chain.holder)
     (sample.threads, sample.deadlock) = (chain.threads, chain.deadlock)
     // After the new sample's own names: what is left of the time is for those that were left without.
     loop.completeNames(resolver.complete)
@@ -135,7 +135,9 @@ final class StallSampler {
       sample.note(backtrace)
     case .failure(let failure): sample.note(failure)
     }
-    if case .blocked(let call) = moment.activity { sample.wait = SystemCall(call).shortText }
+    if case .blocked(let call) = moment.activity {
+      (sample.wait, sample.waitedFor) = (SystemCall(call).shortText, SystemCall(call).waitedFor)
+    }
     loop.add(sample, at: deferred.found)
     return .added
   }

@@ -60,6 +60,7 @@ extension WatchedLoop {
     }
     if sample?.cause == episode.cause {
       evidence.wait = sample?.wait
+      evidence.waitedFor = sample?.waitedFor ?? .thread
       evidence.lockHolder = sample?.lockHolder
       evidence.deadlock = sample?.deadlock ?? []
     }

@@ -5,6 +5,8 @@ extension Verdict {
     package var state: String?
     /// The call that it was waiting in, in words: `read(fd 7 → pipe:[1234])`.
     package var wait: String?
+    /// What it was waiting for, if `lockHolder` is nil; part of the message alone.
+    package var waitedFor = WaitedFor.thread
     /// The kernel's counters since the watchdog first checked the turn.
     package var usage: ResourceUsage?
     /// Time in which the whole process was stopped, frozen or suspended; not part of the duration.

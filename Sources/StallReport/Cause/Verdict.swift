@@ -32,7 +32,8 @@ package struct Verdict: Sendable, Equatable {
     let lock = evidence.lockHolder?.text ?? evidence.lock
     var call = evidence.wait.map { " in " + $0 } ?? ""
     if let lock, call.hasSuffix(": " + lock) { call.removeLast(lock.count + 2) }
-    return call + " for " + (evidence.lockHolder?.phrase ?? "another thread" + (lock.map { " (\($0))" } ?? ""))
+    if let holder = evidence.lockHolder { return call + " for " + holder.phrase }
+    return call + " " + evidence.waitedFor.phrase + (lock.map { " (\($0))" } ?? "")
   }
 
   /// `: 389 callouts ran, the longest for 2 ms`.

@@ -169,6 +169,7 @@ package struct Report: Sendable {
     var evidence = Verdict.Evidence()
     if areAlike {
       evidence.wait = verdict.evidence.wait
+      evidence.waitedFor = verdict.evidence.waitedFor
       evidence.lock = verdict.evidence.lockHolder?.text
       evidence.starves = verdict.evidence.starves
     }

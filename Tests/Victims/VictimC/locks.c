@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,6 +53,17 @@ static void make_error_checking(void) { make_mutex(PTHREAD_MUTEX_ERRORCHECK, 0, 
 static void make_adaptive(void) { make_mutex(PTHREAD_MUTEX_ADAPTIVE_NP, 0, 0, 0); }
 static void make_robust(void) { make_mutex(PTHREAD_MUTEX_NORMAL, 0, PTHREAD_MUTEX_ROBUST, 0); }
 static void make_shared(void) { make_mutex(PTHREAD_MUTEX_NORMAL, 0, 0, PTHREAD_PROCESS_SHARED); }
+// In memory that another process may have, too.
+static pthread_mutex_t *mapped;
+static void make_mapped(int protocol) {
+  if (mapped == NULL) mapped = mmap(NULL, sizeof *mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  make_mutex(PTHREAD_MUTEX_NORMAL, protocol, 0, PTHREAD_PROCESS_SHARED);
+  memcpy(mapped, &mutex, sizeof mutex);
+}
+static void make_mapped_plain(void) { make_mapped(PTHREAD_PRIO_NONE); }
+static void make_mapped_inheriting(void) { make_mapped(PTHREAD_PRIO_INHERIT); }
+static void take_mapped(void) { pthread_mutex_lock(mapped); }
+static void give_mapped(void) { pthread_mutex_unlock(mapped); }
 static void make_inheriting(void) { make_mutex(PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_INHERIT, 0, 0); }
 static void make_inheriting_robust(void) {
   make_mutex(PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_INHERIT, PTHREAD_MUTEX_ROBUST, 0);
@@ -137,6 +149,8 @@ static const struct kind {
     // Nobody is known to hold these.
     {"nobody: read-write lock, writing after readers", make_read_write, take_for_reading, give_read_write, take_for_writing,
      give_read_write},
+    {"nobody: mutex in shared memory", make_mapped_plain, take_mapped, give_mapped, take_mapped, give_mapped},
+    {"nobody: inheriting mutex in shared memory", make_mapped_inheriting, take_mapped, give_mapped, take_mapped, give_mapped},
     {"nobody: condition", make_normal, nothing, signal_later, await_condition, nothing},
     {"nobody: semaphore", make_semaphore, nothing, post, await_semaphore, nothing},
     {"nobody: word that is no mutex", make_alike, take_alike, give_alike, await_alike, nothing},
