@@ -187,6 +187,12 @@ struct HeartbeatTests {
     let task = ["usleep", "f()", "swift_job_run", "_dispatch_continuation_pop", "_dispatch_worker_thread"]
     #expect(WorkerPool.cooperative.owns(thread("oot.default-qos", task)))
     #expect(!WorkerPool.cooperative.owns(thread("oot.utility-qos", task)))
+    // Blocks of the queue that has the same threads, and of others.
+    let block = ["usleep", "f()", "_dispatch_client_callout", "_dispatch_worker_thread"]
+    #expect(WorkerPool.cooperative.owns(thread("oot.default-qos", block)))
+    for name in ["oot.utility-qos", "-qos.overcommit", "app"] {
+      #expect(!WorkerPool.cooperative.owns(thread(name, block)), "\(name)")
+    }
     // The main actor's, one that has nothing to do, and one of the host's own.
     #expect(
       !WorkerPool.cooperative.owns(

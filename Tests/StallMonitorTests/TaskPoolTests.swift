@@ -186,6 +186,24 @@ extension WatchedHosts {
       #expect(!Self.namesWorkers || message.contains("\(processors) of them in blockAThread(_:)"), "\(message)")
     }
 
+    /// Blocks of libdispatch's global queue and tasks of the default priority have the same threads.
+    @Test(.enabled(if: namesWorkers, withoutNames)) func blocksThatHoldAllThreadsAreNamed() throws {
+      let victim = try run("all-blocked-by-dispatch", milliseconds: TestMachine.stall(900))
+      let processors = ProcessInfo.processInfo.activeProcessorCount
+      let pool = try #require(
+        victim.reports("stall.ended").first { $0["loop", "kind"] as? String == "cooperative-pool" })
+      let message = try #require(pool["message"] as? String)
+      #expect(message.contains("\(processors) of them in blockAThread(_:)"), "\(message)")
+      let threads = pool["threads"] as? [[String: Any]] ?? []
+      #expect(threads.count == processors, "\(threads)")
+    }
+
+    /// Blocks of another priority have threads of their own, and no task waits for them.
+    @Test func blocksOfAnotherQueueHoldNoTask() throws {
+      let victim = try run("blocked-by-other-dispatch", milliseconds: TestMachine.stall(600))
+      #expect(!victim.reports.contains { $0["loop", "kind"] as? String == "cooperative-pool" }, "\(victim.reports)")
+    }
+
     // MARK: Thresholds
 
     @Test func taskOfLowPriorityMayTakeLonger() throws {

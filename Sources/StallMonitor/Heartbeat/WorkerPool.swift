@@ -15,17 +15,23 @@ enum WorkerPool: Sendable {
     }
   }
 
-  /// Whether a thread belongs to the pool, as its functions show; for Swift concurrency, only if it runs a job.
+  /// Whether a thread belongs to the pool, as its name and its functions show; for Swift concurrency, only if it runs a job, or another
+  /// block of libdispatch's queue that the pool's queue has its threads from.
   func owns(_ thread: Report.OtherThread) -> Bool {
     let symbols = thread.stack.compactMap(\.symbol)
     guard symbols.contains("_dispatch_worker_thread") else { return false }
     switch self {
     case .dispatch: return true
-    // The end of the root queue's label is the thread's name. The other priorities' threads are another pool's.
-    // The main actor's jobs run on a serial queue, which another kind of worker serves (`_dispatch_lane_invoke`).
     case .cooperative:
-      if let name = thread.name, name.hasSuffix("-qos"), !name.hasSuffix(".default-qos") { return false }
-      return symbols.contains { $0.hasPrefix("swift_job_run") } && !symbols.contains("_dispatch_lane_invoke")
+      // The end of the root queue's label is the thread's name. The other priorities' threads, and those of queues that get as many as
+      // they want, are other pools'.
+      let name = thread.name ?? ""
+      let runsJob = symbols.contains { $0.hasPrefix("swift_job_run") }
+      if name.hasSuffix(".default-qos") { return runsJob || symbols.contains("_dispatch_client_callout") }
+      if name.hasSuffix("-qos") || name.hasSuffix("-qos.overcommit") { return false }
+      // A libdispatch that names no threads: a block may be any queue's. The main actor's jobs run on a serial queue, which another kind
+      // of worker serves.
+      return runsJob && !symbols.contains("_dispatch_lane_invoke")
     }
   }
 }

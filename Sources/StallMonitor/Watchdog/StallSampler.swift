@@ -207,8 +207,8 @@ final class StallSampler {
         judged.stack = resolver.libraryFrames(of: thread.stack)
         return pool.owns(judged)
       }
-      if pool == .cooperative, let jobs = otherJobs(sample.threads) {
-        sample.wait = "no thread of \(pool.name) has started the queued work; \(jobs)"
+      if pool == .cooperative, let work = otherWork(sample.threads) {
+        sample.wait = "no thread of \(pool.name) has started the queued work; \(work)"
       }
     }
     sweep(into: &sample, of: loop)
@@ -223,17 +223,17 @@ final class StallSampler {
     loop.add(sample, at: MonotonicClock.now())
   }
 
-  /// `3 threads run other jobs, 2 of them in load(_:), 1 in parse()`; nil if there are none.
-  private func otherJobs(_ threads: [Report.OtherThread]) -> String? {
+  /// `3 threads run other work, 2 of them in load(_:), 1 in parse()`; nil if there are none.
+  private func otherWork(_ threads: [Report.OtherThread]) -> String? {
     guard !threads.isEmpty else { return nil }
     var counts: [String: Int] = [:]
     for case let frame? in threads.map({ Culprit.frame(of: $0.stack) }) {
       counts[(frame.shortSymbol ?? frame.name).limited(to: 80), default: 0] += 1
     }
     let places = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(4)
-    if threads.count == 1 { return "1 thread runs another job" + (places.first.map { ", in \($0.key)" } ?? "") }
+    if threads.count == 1 { return "1 thread runs other work" + (places.first.map { ", in \($0.key)" } ?? "") }
     let list = places.enumerated().map { ", \($1.value)\($0 == 0 ? " of them" : "") in \($1.key)" }
-    return "\(threads.count) threads run other jobs" + list.joined()
+    return "\(threads.count) threads run other work" + list.joined()
   }
 
   private func sweep(into sample: inout Episode.Sample, of loop: WatchedLoop) {

@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import StallMonitor
 import Synchronization
@@ -123,6 +124,8 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
     await onThePool { await compete(count: 4) { await yield(milliseconds) } }
   },
   "all-blocked": { milliseconds in await blockAll(milliseconds) },
+  "all-blocked-by-dispatch": { milliseconds in await blockAllByDispatch(.global(), milliseconds) },
+  "blocked-by-other-dispatch": { milliseconds in await blockAllByDispatch(.global(qos: .utility), milliseconds) },
   "end-after-all-blocked": { milliseconds in
     // A group takes the threads, and the task behind it ends the process as soon as it has one.
     let threads = sysconf(Int32(_SC_NPROCESSORS_ONLN))
@@ -404,6 +407,15 @@ func blockAll(_ milliseconds: Int) async {
   await onThePool {
     await compete(count: sysconf(Int32(_SC_NPROCESSORS_ONLN)) + 1) { blockAThread(milliseconds) }
   }
+}
+
+/// Blocks each thread of a global queue, while a task waits for one, or for none if the queue has other threads.
+func blockAllByDispatch(_ queue: DispatchQueue, _ milliseconds: Int) async {
+  for _ in 0..<sysconf(Int32(_SC_NPROCESSORS_ONLN)) + 1 { queue.async { blockAThread(milliseconds) } }
+  usleep(20_000)
+  await onThePool {}
+  // The blocks are over.
+  usleep(UInt32(milliseconds) * 2000)
 }
 
 final class Most: Sendable {
