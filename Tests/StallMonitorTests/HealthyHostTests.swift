@@ -194,6 +194,26 @@ extension WatchedHosts {
       #expect(punctual == nil)
     }
 
+    /// A freezer of version 1 freezes threads where they sleep, without a trace: the process's group is the evidence.
+    @Test(.enabled(if: FreezerGroup.isUsable, "needs root and a freezer of version 1"))
+    func freezerGroupThatIsJoinedLaterIsKnown() throws {
+      func freeze(_ detector: inout FreezeDetector) -> FreezeDetector.Freeze? {
+        detector.willWait()
+        return detector.freeze(lateness: 9_000_000_000, of: 9_001_000_000)
+      }
+      var freezes = FreezeDetector()
+      let group = try FreezerGroup()
+      defer { group.remove() }
+      let before = freeze(&freezes)
+      #expect(before == nil)
+      try group.join()
+      let after = freeze(&freezes)
+      #expect(after != nil)
+      try group.leave()
+      let left = freeze(&freezes)
+      #expect(left == nil)
+    }
+
     /// A hypervisor takes a processor away, and the kernel counts that for nobody: a late wait is no freeze.
     @Test func watchdogThatIsLateForNoKnownReasonWasNotFrozen() {
       var freezes = FreezeDetector()
@@ -260,5 +280,41 @@ extension WatchedHosts {
       let grown = try #require(victim.facts["grown"].flatMap { Int($0) })
       #expect(grown < 1000)
     }
+  }
+}
+
+/// A group below this process's own in a freezer of version 1; nothing is frozen in it.
+private struct FreezerGroup {
+  private let own: URL
+  private let url: URL
+
+  private static func find() -> URL? {
+    let text = (try? String(contentsOfFile: "/proc/self/cgroup", encoding: .utf8)) ?? ""
+    return text.firstMatch(of: /(?m)^\d+:freezer:(.*)$/).map {
+      URL(filePath: "/sys/fs/cgroup/freezer").appending(path: String($0.1))
+    }
+  }
+
+  /// Below a group that is frozen as a whole, every process is in a freezer's group.
+  static var isUsable: Bool {
+    find().map { $0.path == "/sys/fs/cgroup/freezer" && access($0.path, W_OK) == 0 } ?? false
+  }
+
+  init() throws {
+    own = try #require(Self.find())
+    url = own.appending(path: "stalld-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false)
+  }
+
+  private func move(to group: URL) throws {
+    try Data("\(getpid())".utf8).write(to: group.appending(path: "cgroup.procs"))
+  }
+
+  func join() throws { try move(to: url) }
+  func leave() throws { try move(to: own) }
+
+  func remove() {
+    try? leave()
+    rmdir(url.path)
   }
 }

@@ -2,6 +2,7 @@ import CUnwind
 import Foundation
 import TestSupport
 import Testing
+import VictimC
 
 @testable import StallMonitor
 
@@ -169,6 +170,36 @@ extension WatchedHosts {
       let holder = try #require(reports(of: victim).first { $0.cause == "sleep" })
       #expect(waiting["stall", "evidence", "lock_holder"] as? Int == holder["thread", "id"] as? Int)
       #expect(holder["thread", "id"] != nil)
+    }
+
+    /// A debugger stops the thread of a task that runs on CPU.
+    @Test(.enabled(if: getuid() == 0, "a system may let only root trace another process"))
+    func taskThatADebuggerStopsIsReportedAsStopped() throws {
+      // The job itself is short: the stop alone makes it late.
+      let victim = try Victim.run(
+        "computing", milliseconds: 300, environment: ["STALLMONITOR_THRESHOLD": "500ms"],
+        program: Victim.Build.debug.executable("TaskVictim")
+      ) { process in
+        let tasks = "/proc/\(process.processIdentifier)/task"
+        func running() throws -> Int32? {
+          try FileManager.default.contentsOfDirectory(atPath: tasks).compactMap { Int32($0) }.first { id in
+            id != process.processIdentifier
+              && (try? String(contentsOfFile: "\(tasks)/\(id)/stat", encoding: .utf8))?.contains(") R ") == true
+          }
+        }
+        var thread: Int32?
+        for _ in 0..<2000 where thread == nil {
+          usleep(1000)
+          thread = try running()
+        }
+        let tracer = victim_begin_stop(try #require(thread))
+        usleep(1_500_000)
+        if tracer > 0 { victim_end_stop(tracer) }
+      }
+      let ended = try #require(reports(of: victim).first)
+      #expect(ended.cause == "stopped", "\(ended)")
+      #expect(ended.culprit == "" && ended.stack.isEmpty)
+      #expect((ended["message"] as? String)?.hasSuffix(": stopped by a debugger or another tracer") == true)
     }
 
     @Test func tasksThatHoldAllThreadsStarveOthers() throws {

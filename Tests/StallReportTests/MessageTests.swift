@@ -95,6 +95,16 @@ struct MessageTests {
       summary(of: report(.ended), 1, isOverBudget: true) == "1 stall of this process was \(reason): \(durations)")
   }
 
+  /// A debugger may stop one thread, and the watchdog sees it; or all, and then nothing is sampled.
+  @Test func stopOfAThreadIsNoStopOfTheProcess() {
+    var report = report(.ended, .stopped, wait: "stopped by a debugger or another tracer", kind: .taskPool)
+    report.culprit = nil
+    #expect(report.message == "a task blocked its thread for 619 ms: stopped by a debugger or another tracer")
+    report.samples = 0
+    report.verdict.evidence = .init()
+    #expect(report.message.hasPrefix("the whole process was stopped for 619 ms: stopped by a signal or a debugger"))
+  }
+
   @Test func poolWithoutAThread() {
     var report = report(.ongoing, .starved, wait: "no thread of Swift concurrency has started the queued work")
     (report.culprit, report.verdict.evidence.state) = (nil, nil)

@@ -43,7 +43,7 @@ public struct StallNotice: Sendable, Hashable {
     public static let throttled = Cause(rawValue: "throttled")
     /// It waited for memory to be read from disk.
     public static let fault = Cause(rawValue: "fault")
-    /// The whole process was stopped, frozen or suspended.
+    /// A debugger stopped its thread, or the whole process was stopped, frozen or suspended.
     public static let stopped = Cause(rawValue: "stopped")
     /// The evidence is not sufficient.
     public static let unknown = Cause(rawValue: "unknown")

@@ -73,7 +73,11 @@ extension Episode {
     /// Notes why there is no stack.
     mutating func note(_ failure: CaptureFailure) {
       self.failure = failure
-      if failure == .noProcessor { cause = .starved }
+      switch failure {
+      case .noProcessor: cause = .starved
+      case .stopped: (cause, wait) = (.stopped, "stopped by a debugger or another tracer")
+      default: break
+      }
     }
 
     /// Whether a frame has no name for lack of time.

@@ -32,8 +32,7 @@ struct FreezeDetector: ~Copyable {
   private static let machinePause: UInt64 = 10_000_000_000
 
   private let watchdog: ThreadProbe
-  /// Whether the process is in a group of a version 1 freezer, which freezes threads where they sleep.
-  private let mayFreezeAsleep: Bool
+  private let groups = ProcFile(ControlGroups.file)
   private var before = Counts()
 
   private struct Counts {
@@ -54,10 +53,7 @@ struct FreezeDetector: ~Copyable {
   }
 
   /// Call it on the watchdog's thread.
-  init() {
-    watchdog = ThreadProbe(thread: clinux_gettid())
-    mayFreezeAsleep = Self.isInFreezerGroup()
-  }
+  init() { watchdog = ThreadProbe(thread: clinux_gettid()) }
 
   /// Call it before each wait.
   mutating func willWait() { before = counts() }
@@ -90,7 +86,7 @@ struct FreezeDetector: ~Copyable {
     let faults = now.faults - before.faults
     let hasComputed = now.processorTime &- before.processorTime >= unexplained / 2
     if sleeps > 1 + (hasComputed ? faults : 0), now.diskFaults == before.diskFaults { return true }
-    return mayFreezeAsleep && !hasComputed
+    return !hasComputed && isInFreezerGroup
   }
 
   private func counts() -> Counts {
@@ -106,9 +102,11 @@ struct FreezeDetector: ~Copyable {
     return counts
   }
 
+  /// Whether the process is now in a group of a version 1 freezer, which freezes threads where they sleep.
+  ///
   /// The root group cannot be frozen.
-  private static func isInFreezerGroup() -> Bool {
-    let text = ProcFile(ControlGroups.file)?.parse(capacity: 8192) { String(decoding: $0, as: UTF8.self) } ?? ""
+  private var isInFreezerGroup: Bool {
+    let text = groups?.parse(capacity: 8192) { String(decoding: $0, as: UTF8.self) } ?? ""
     return ControlGroups.memberships(in: text).contains { $0.controllers.contains("freezer") && $0.path != "/" }
   }
 }

@@ -14,7 +14,7 @@ package enum Cause: String, Sendable, CaseIterable {
   case throttled
   /// It waited for memory to be read back in.
   case fault
-  /// The whole process was stopped by a signal or a debugger, frozen with its control group, or suspended
+  /// A debugger stopped its thread, or the whole process was stopped by a signal or a debugger, frozen with its control group, or suspended
   /// with the machine.
   case stopped
   /// The evidence is not sufficient.

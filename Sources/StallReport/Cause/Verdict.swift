@@ -21,8 +21,10 @@ package struct Verdict: Sendable, Equatable {
       (evidence.state == nil ? evidence.wait : nil) ?? "ready to run, but no CPU was available"
     case .throttled: "throttled: its control group had used up its CPU quota"
     case .fault: "waiting for memory to be read from disk"
+    // Of one thread, `wait` is a sentence.
     case .stopped:
-      "stopped by a signal or a debugger, frozen with its control group, or suspended with the machine"
+      evidence.wait
+        ?? "stopped by a signal or a debugger, frozen with its control group, or suspended with the machine"
     case .unknown: "cause unknown" + (wait.isEmpty ? "" : ", waiting" + wait) + manyCalloutsClause
     }
   }

@@ -28,11 +28,14 @@ extension Report {
   }
 
   /// Whether the report is about a task that blocked its thread, not about a loop or the whole process.
-  private var isOfTask: Bool { loop.kind.isOfTasks && verdict.cause != .stopped }
+  private var isOfTask: Bool { loop.kind.isOfTasks && !isOfProcess }
+
+  /// Whether the whole process was stopped: a thread that was stopped alone has been sampled.
+  private var isOfProcess: Bool { verdict.cause == .stopped && samples == 0 }
 
   /// The subject of the sentence, and its verb.
   private var actor: (subject: String, verb: StallVerb) {
-    if verdict.cause == .stopped { return ("the whole process", .stopped) }
+    if isOfProcess { return ("the whole process", .stopped) }
     // Nobody knows which of its jobs, or whether it was one.
     if isOfTask, captureFailure == .severalJobs { return ("an actor", .blockedItsThread) }
     if isOfTask { return (task?.name.map { "task \"\($0.limited(to: 100))\"" } ?? "a task", .blockedItsThread) }
