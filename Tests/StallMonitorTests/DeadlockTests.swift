@@ -19,10 +19,11 @@ extension WatchedHosts {
       try expectCircle(count, in: try #require(victim.reports.last))
     }
 
-    /// The main thread waits for a queue that waits for the main queue.
-    @Test func circleOfQueuesIsADeadlock() throws {
+    /// The main thread waits for a queue or a loop that waits for the main thread's.
+    @Test(arguments: ["deadlock-of-queues", "deadlock-of-loops"])
+    func circleOfQueuesOrLoopsIsADeadlock(scenario: String) throws {
       let victim = try Victim.run(
-        "deadlock-of-queues", milliseconds: TestMachine.isEmulated ? Self.milliseconds : 600,
+        scenario, milliseconds: TestMachine.isEmulated ? Self.milliseconds : 600,
         environment: ["STALLMONITOR_THRESHOLD": "50ms"])
       try expectCircle(2, in: try #require(victim.reports.last))
     }

@@ -159,6 +159,7 @@ extension CapturesInThisProcess {
 
     private static let swiftLocks: [String: LockHolder.Kind] = [
       "Mutex": .inheriting, "queue": .queue, "queue by its target": .queue, "queue behind a barrier": .queue,
+      "loop": .loop, "thread of its own": .thread,
     ]
 
     @Test(
@@ -179,6 +180,10 @@ extension CapturesInThisProcess {
       #expect(threads.map { $0["id"] as? Int } == [keeper])
       let stack = threads.first?["stack"] as? [[String: Any]] ?? []
       #expect(stack.contains { ($0["symbol"] as? String)?.contains("keepTheLock()") == true })
+      if kind == "loop" {
+        #expect((report["message"] as? String)?.contains("for the run loop of thread \(keeper)") == true)
+        #expect(report["stall", "evidence", "deadlock"] == nil)
+      }
       if kind == "queue" {
         #expect(
           (report["message"] as? String)?.contains(

@@ -48,6 +48,20 @@ static inline long clinux_futex_wake(const void *word, int count) {
   return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
+/// What a thread waits on until another one wakes it, and which one that is.
+///
+/// A monitor finds the thread beside the word. `mark` shows that the word belongs to such a wait.
+typedef struct clinux_awaited {
+  /// 0 until the wait is over.
+  uint32_t word;
+  /// The kernel's number of the thread that is waited for; 0 if it is not known.
+  int32_t thread;
+  uint64_t mark;
+} clinux_awaited;
+
+/// The mark of a wait at this address.
+static inline uint64_t clinux_awaited_mark(uint64_t address) { return address ^ UINT64_C(0x9d1f6a53c7e2b804); }
+
 // glibc 2.36 declares pidfd_open, but the headers of older ones do not.
 static inline int clinux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 

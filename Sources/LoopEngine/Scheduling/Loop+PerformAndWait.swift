@@ -30,7 +30,7 @@ extension Loop {
     // Nobody would come to it but this thread, which waits.
     if published.hasEndedHere { throw Ended() }
     return try withoutActuallyEscaping(body) { body in
-      let call = AwaitedCall(body)
+      let call = AwaitedCall(body, by: threadID)
       post(in: mode, name: name, file: file, line: line, { try call.run() }) { call.finish($0) }
       return try call.wait().get()
     }
@@ -93,9 +93,12 @@ private final class AwaitedCall<Value: Sendable>: @unchecked Sendable {
   // @unchecked: the closure is touched by the thread that calls it alone, until the latch opens.
   private var body: (() throws -> Value)?
   private let result = Guarded<Result<Value, any Error>?>(nil)
-  private let latch = Latch()
+  private let latch: Latch
 
-  init(_ body: @escaping () throws -> Value) { self.body = body }
+  init(_ body: @escaping () throws -> Value, by thread: Int32) {
+    self.body = body
+    latch = Latch(openedBy: thread)
+  }
 
   // A function of its own: when it returns, it has released what it has of the closure.
   @inline(never)

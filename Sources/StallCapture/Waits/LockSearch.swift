@@ -1,3 +1,4 @@
+import CLinux
 import StallReport
 
 /// Finds a lock's owner by the word that is waited on, and by what lies around it.
@@ -17,7 +18,7 @@ struct LockSearch {
     guard futex.isPrivate || process.isPrivate(futex.address) else { return joined() ?? joinedByState() }
     if futex.isPriorityInheriting { return inheriting() }
     guard futex.isWait else { return nil }
-    return mutex() ?? readWriteLock() ?? stream() ?? joined() ?? joinedByState() ?? queue()
+    return mutex() ?? readWriteLock() ?? stream() ?? joined() ?? joinedByState() ?? queue() ?? loop()
   }
 
   /// Whether a mutex that processes share is held, and by no thread of this one.
@@ -122,6 +123,14 @@ struct LockSearch {
       return alive(id, .thread)
     }
     return nil
+  }
+
+  /// What `Loop.performAndWait` waits with (CLinux, `clinux_awaited`): the word, the loop's thread, and a mark of the address.
+  private func loop() -> Candidate? {
+    guard futex.value == 0, let wait = process.load(futex.address, as: (UInt32, UInt32, UInt64).self),
+      wait.0 == 0, wait.2 == clinux_awaited_mark(futex.address)
+    else { return nil }
+    return alive(wait.1, .loop)
   }
 
   /// What `dispatch_sync` waits with lies on the waiter's stack (libdispatch, src/inline_internal.h and queue_internal.h,

@@ -1,4 +1,4 @@
-/// The thread that another one waits for: it holds the lock, drains the queue, or is to end.
+/// The thread that another one waits for: it holds the lock, drains the queue, runs the loop, or is to end.
 package struct LockHolder: Sendable, Equatable {
   /// What is held.
   package enum Kind: String, Sendable, CaseIterable {
@@ -14,6 +14,8 @@ package struct LockHolder: Sendable, Equatable {
     case thread
     /// A serial dispatch queue, or a barrier of a concurrent one.
     case queue
+    /// A run loop that is to call something while the waiting thread sleeps.
+    case loop
   }
 
   /// The thread's id.
@@ -40,6 +42,7 @@ package struct LockHolder: Sendable, Equatable {
     case .stream: "lock of a standard stream"
     case .thread: "join of thread \(thread)"
     case .queue: "dispatch queue" + (label.map { " \"\($0)\"" } ?? "")
+    case .loop: "run loop of thread \(thread)"
     }
   }
 
@@ -48,6 +51,7 @@ package struct LockHolder: Sendable, Equatable {
     switch kind {
     case .thread: "the end of thread \(thread)"
     case .queue: (label == nil ? "a " : "") + "\(text), which thread \(thread) runs"
+    case .loop: "the \(text)"
     case .stream: "the \(text), held by thread \(thread)"
     case .mutex, .inheriting, .readWrite: "a \(text) held by thread \(thread)"
     }

@@ -107,6 +107,12 @@ func blockByWaitingInSwift(for kind: String) {
     concurrent.async(flags: .barrier, execute: keep)
     held.wait()
     concurrent.sync {}
+  case "loop", "thread of its own":
+    let thread = PermanentThread(name: "keeper")
+    try? thread.start()
+    thread.perform { keep() }
+    held.wait()
+    if kind == "loop" { try? thread.performAndWait {} } else { thread.stop() }
   case "nobody: barrier behind readers":
     let concurrent = DispatchQueue(label: "com.example.concurrent", attributes: .concurrent)
     concurrent.async(execute: keep)
@@ -175,6 +181,14 @@ func deadlockQueues() {
   held.wait()
   usleep(50_000)
   serial.sync {}
+}
+
+/// The main thread waits for another thread's loop, which waits for the main loop.
+@inline(never)
+func deadlockLoops() {
+  let thread = PermanentThread(name: "worker")
+  try? thread.start()
+  try? thread.performAndWait { try? Loop.main.performAndWait {} }
 }
 
 /// How often the watchdog has woken when it has come to rest: when it has not for half a second.
@@ -319,6 +333,10 @@ case "deadlock":
 case "deadlock-of-queues":
   endAfterwards()
   Loop.main.after(20) { deadlockQueues() }
+  Loop.main.run()
+case "deadlock-of-loops":
+  endAfterwards()
+  Loop.main.after(20) { deadlockLoops() }
   Loop.main.run()
 case "crash":
   Loop.main.after(20) { fatalError("the test says so") }
