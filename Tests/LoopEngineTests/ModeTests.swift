@@ -70,6 +70,26 @@ import Testing
     #expect(Set(last) == [.default, "run", "added to", "common too"] && last.count == 4)
   }
 
+  /// `for mode in loop.allModes { run in it }` leaves nothing behind.
+  @Test func aLoopKnowsTheModesThatOnlyWorkIsFor() throws {
+    let log = Log<String>()
+    let thread = try onFreshLoop { loop in
+      loop.perform(in: "posted") { log.append("posted") }
+      loop.perform(in: ["either", "or"]) { log.append("either") }
+      loop.performCancellable(in: "cancellable") { log.append("cancellable") }
+      let seen = Log<Set<Loop.Mode>>()
+      TestThread {
+        loop.perform(in: "elsewhere") { log.append("elsewhere") }
+        loop.perform(after: .zero, in: "delayed") { _ in log.append("delayed") }
+        seen.append(Set(loop.allModes))
+      }.join()
+      for mode in loop.allModes { loop.run(mode: mode, for: .zero) }
+      return seen.all[0]
+    }
+    #expect(thread == [.default, "posted", "either", "or", "cancellable", "elsewhere", "delayed"])
+    #expect(Set(log.all) == ["posted", "either", "cancellable", "elsewhere", "delayed"] && log.count == 5)
+  }
+
   @Test func whatIsPostedWithoutAModeRunsInEveryCommonMode() throws {
     let log = Log<String>()
     let pipe = Pipe()

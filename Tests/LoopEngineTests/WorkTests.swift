@@ -54,6 +54,27 @@ import Testing
     #expect(results == [.finished, .finished])
   }
 
+  @Test func cancellableAndDelayedWorkOfSeveralModesRunsOnceInTheFirstThatIsServed() throws {
+    let log = Log<String>()
+    let pending = try onFreshLoop { loop in
+      for mode in [Loop.Mode.default, .tests, .other] { loop.add(Loop.Source {}, to: mode) }
+      let both: [Loop.Mode] = [.tests, .other]
+      @Sendable func note(_ what: String) { log.append("\(what) in \(loop.currentMode?.name ?? "")") }
+      loop.performCancellable(in: both) { @Sendable in note("soon") }
+      loop.performCancellable(after: .nanoseconds(1), in: both) { @Sendable in note("later") }
+      loop.perform(after: .nanoseconds(1), in: both) { @Sendable _ in note("after") }
+      loop.perform(every: .seconds(60), in: both) { @Sendable _ in note("every") }.fire()
+      let cancelled = loop.performCancellable(in: both) { @Sendable in note("cancelled") }
+      cancelled.cancel()
+      let never = loop.performCancellable(in: []) { @Sendable in note("never") }
+      for mode in [Loop.Mode.default, .other, .tests] { loop.run(mode: mode, for: .zero) }
+      return never.isPending
+    }
+    #expect(log.all.first == "every in ")
+    #expect(Set(log.all.dropFirst()) == ["soon in other", "later in other", "after in other"] && log.count == 4)
+    #expect(pending)
+  }
+
   @Test func aBlockRunsOnceInTheFirstOfItsModesThatIsServed() throws {
     let log = Log<String?>()
     _ = try onFreshLoop { loop in

@@ -86,3 +86,15 @@ extension Loop {
     }
   }
 }
+
+extension Loop.FileChangeSource.Change: CustomStringConvertible {
+  /// The changes in words, as `[.created, .directory]`.
+  public var description: String {
+    words([
+      ("modified", .modified), ("attributes", .attributes), ("closedAfterWriting", .closedAfterWriting),
+      ("created", .created), ("deleted", .deleted), ("movedFrom", .movedFrom), ("movedTo", .movedTo),
+      ("deletedItself", .deletedItself), ("movedItself", .movedItself), ("ended", .ended), ("directory", .directory),
+      ("overflowed", .overflowed),
+    ])
+  }
+}

@@ -54,7 +54,7 @@ extension Loop {
     modeTable.deallocate()
     modeTable = .init(start: nil, count: 0)
     // Their observers hold this loop.
-    knownModes.withLock { $0 = [] }
+    knownModes.withLock { $0 = KnownModes() }
     modes = []
     current = nil
   }

@@ -19,7 +19,7 @@ public final class Loop: @unchecked Sendable {
   let published = PublishedState()
   let inbox = Inbox()
   /// All modes, for other threads.
-  let knownModes = Guarded<[ModeState]>([])
+  let knownModes = Guarded(KnownModes())
   let memberships = Guarded(Memberships())
   let stopRequested = Atomic<Bool>(false)
   /// Ends every run, present and future.

@@ -54,6 +54,7 @@ extension Loop {
   ) -> Bool {
     if isOwner { return change(body) }
     memberships.withLock { $0.request(item, mode, isAddition: isAddition) }
+    if isAddition { note(Mode(id: mode)) }
     let isTaken = inbox.post(
       control: {
         body()

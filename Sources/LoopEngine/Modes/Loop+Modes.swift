@@ -1,8 +1,33 @@
+/// The modes of a loop, for all threads.
+struct KnownModes {
+  fileprivate(set) var states: [ModeState] = []
+  /// Further modes, for which other threads or blocks have asked.
+  private var requested: [Int32] = []
+
+  func state(of id: Int32) -> ModeState? { states.first { $0.id == id } }
+
+  var identifiers: [Int32] { states.map(\.id) + requested.filter { state(of: $0) == nil } }
+
+  fileprivate mutating func request(_ id: Int32) {
+    if state(of: id) == nil && !requested.contains(id) { requested.append(id) }
+  }
+}
+
 extension Loop {
-  /// The modes that the loop knows: those that were run in, added to or made common.
+  /// The modes that the loop knows: those that were run in, added to, made common, or that work was scheduled for.
   ///
   /// Takes a short lock.
-  public var allModes: [Mode] { knownModes.withLock { $0.map { Mode(id: $0.id) } } }
+  public var allModes: [Mode] { knownModes.withLock(\.identifiers).map(Mode.init(id:)) }
+
+  /// Notes a mode for which something was scheduled; the default and the common ones are known.
+  @inlinable
+  func note(_ mode: Mode) {
+    if mode.id > Mode.default.id { noteUncommon(mode) }
+  }
+
+  @usableFromInline
+  @inline(never)
+  func noteUncommon(_ mode: Mode) { if !hasEnded { knownModes.withLock { $0.request(mode.id) } } }
 
   /// The mode that the innermost run serves; nil outside of a run.
   ///
@@ -63,7 +88,7 @@ extension Loop {
     modeTable.deallocate()
     modeTable = .allocate(capacity: modes.count)
     _ = modeTable.initialize(from: modes.map { $0.map(Unmanaged.passUnretained) })
-    knownModes.withLock { $0.append(state) }
+    knownModes.withLock { $0.states.append(state) }
     return state
   }
 

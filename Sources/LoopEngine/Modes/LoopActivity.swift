@@ -26,3 +26,24 @@ extension Loop {
     public static var all: Activity { Activity(rawValue: 0x0FFF_FFFF) }
   }
 }
+
+extension Loop.Activity: CustomStringConvertible {
+  /// The activities in words, as `[.beforeWaiting, .afterWaiting]`.
+  public var description: String {
+    if self == .all { return "[.all]" }
+    return words([
+      ("entry", .entry), ("beforeTimers", .beforeTimers), ("beforeSources", .beforeSources),
+      ("beforeWaiting", .beforeWaiting), ("afterWaiting", .afterWaiting), ("exit", .exit),
+    ])
+  }
+}
+
+extension OptionSet where RawValue: FixedWidthInteger & UnsignedInteger, Element == Self {
+  /// The names of the members, and the bits that have none as a number.
+  func words(_ names: [(String, Self)]) -> String {
+    let present = names.filter { contains($0.1) }
+    let unnamed = names.reduce(rawValue) { $0 & ~$1.1.rawValue }
+    let words = present.map { "." + $0.0 } + (unnamed == 0 ? [] : ["0x" + String(unnamed, radix: 16)])
+    return "[" + words.joined(separator: ", ") + "]"
+  }
+}

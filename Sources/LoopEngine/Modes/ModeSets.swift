@@ -58,3 +58,17 @@ enum ModeSets {
     return set.contains(mode.id) || (mode.isCommon && set.contains(Loop.Mode.common.id))
   }
 }
+
+/// The modes of a block, as one number.
+struct SeveralModes {
+  let number: Int32
+  /// Keeps the number; nil for a single mode, whose number is its own.
+  let use: ModeSets.Use?
+
+  /// Notes that the loop is to know the modes.
+  init(_ modes: [Loop.Mode], of loop: Loop) {
+    for mode in modes { loop.note(mode) }
+    use = modes.count == 1 ? nil : ModeSets.Use(of: Set(modes.map(\.id)))
+    number = use?.number ?? modes[0].id
+  }
+}

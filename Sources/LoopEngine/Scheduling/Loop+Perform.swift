@@ -21,7 +21,8 @@ extension Loop {
     in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
     _ block: sending @escaping () -> Void
   ) -> Bool {
-    enqueue(WorkItem(modes: mode.id, callSite: CallSite(file, line, name), body: block))
+    note(mode)
+    return enqueue(WorkItem(modes: mode.id, callSite: CallSite(file, line, name), body: block))
   }
 
   /// Runs a block once on the loop's thread, in the current or next pass that serves any of several modes.
@@ -39,11 +40,10 @@ extension Loop {
     _ block: sending @escaping () -> Void
   ) -> Bool {
     let callSite = CallSite(file, line, name)
-    let set = Set(modes.map(\.id))
-    if set.count == 1 { return enqueue(WorkItem(modes: set.first!, callSite: callSite, body: block)) }
-    let use = ModeSets.Use(of: set)
+    let set = SeveralModes(modes, of: self)
+    guard let use = set.use else { return enqueue(WorkItem(modes: set.number, callSite: callSite, body: block)) }
     // The set is known as long as the block is there.
-    return enqueue(WorkItem(modes: use.number, callSite: callSite) { [block] in withExtendedLifetime(use) { block() } })
+    return enqueue(WorkItem(modes: set.number, callSite: callSite) { [block] in withExtendedLifetime(use) { block() } })
   }
 
   @usableFromInline

@@ -62,6 +62,7 @@ extension Loop {
     _ body: @escaping () throws -> Value, answer: @escaping @Sendable (Result<Value, any Error>) -> Void
   ) {
     let promise = Promise(answer)
+    note(mode)
     _ = enqueue(
       WorkItem(modes: mode.id, callSite: CallSite(file, line, name)) { promise.give(Result { try body() }) })
   }

@@ -5,7 +5,7 @@ extension Loop {
   public final class Work: @unchecked Sendable {
     // @unchecked: what is not atomic or constant is touched by the loop's thread alone.
     let order: Int
-    let modes: Int32
+    let modes: SeveralModes
     let callSite: CallSite
     /// Held until the work has run or is cancelled, so that no other object can take over its identity.
     @exclusivity(unchecked) var target: (any AnyObject & Sendable)?
@@ -16,7 +16,7 @@ extension Loop {
     let pending = Atomic<Bool>(true)
 
     init(
-      loop: Loop, order: Int, modes: Int32, callSite: CallSite, target: (any AnyObject & Sendable)?,
+      loop: Loop, order: Int, modes: SeveralModes, callSite: CallSite, target: (any AnyObject & Sendable)?,
       body: @escaping () -> Void
     ) {
       self.loop = loop
@@ -59,8 +59,33 @@ extension Loop {
     target: (any AnyObject & Sendable)? = nil, in mode: Mode = .common, name: StaticString? = nil,
     file: StaticString = #fileID, line: UInt32 = #line, _ body: sending @escaping () -> Void
   ) -> Work {
+    performCancellable(
+      after: delay, tolerance: tolerance, order: order, target: target, in: [mode], name: name, file: file, line: line,
+      body)
+  }
+
+  /// Schedules a closure that runs once in any of several modes, in a given order, and that can be cancelled.
+  ///
+  /// - Parameters:
+  ///   - delay: How long to wait; zero or less: in the current or next pass.
+  ///   - tolerance: How much later than its date delayed work may run; no effect without a delay.
+  ///   - order: The place among other cancellable work.
+  ///   - target: The object by which ``cancelWork(for:)`` finds the work; held until the work has run or is cancelled.
+  ///   - modes: The modes in which it may run. An empty set is never served.
+  ///   - name: What the monitor calls it in a report.
+  ///   - file: Where it was scheduled.
+  ///   - line: Where it was scheduled.
+  ///   - body: Called on the loop's thread.
+  /// - Returns: The work, for its cancellation; it is not pending if the loop's thread has ended.
+  @discardableResult
+  public func performCancellable(
+    after delay: Duration = .zero, tolerance: Duration = .zero, order: Int = 0,
+    target: (any AnyObject & Sendable)? = nil, in modes: [Mode], name: StaticString? = nil,
+    file: StaticString = #fileID, line: UInt32 = #line, _ body: sending @escaping () -> Void
+  ) -> Work {
     let callSite = CallSite(file, line, name)
-    let work = Work(loop: self, order: order, modes: mode.id, callSite: callSite, target: target, body: body)
+    let set = SeveralModes(modes, of: self)
+    let work = Work(loop: self, order: order, modes: set, callSite: callSite, target: target, body: body)
     if delay > .zero {
       let timer = Timer(after: delay, tolerance: tolerance, name: name, file: file, line: line) { [unowned self] _ in
         self.run(work)
@@ -69,7 +94,7 @@ extension Loop {
         guard work.isPending else { return }
         work.timer = timer
         self.pendingWork[ObjectIdentifier(work)] = work
-        self.add(timer, to: mode)
+        for mode in modes { self.add(timer, to: mode) }
       }
       if !isTaken { drop(work) }
     } else {
@@ -83,7 +108,10 @@ extension Loop {
         return work
       }
       // Each work has a block of its own in the queue; the first that comes runs all that are due, in order.
-      _ = enqueue(WorkItem(modes: mode.id, callSite: callSite) { [unowned self] in self.runDueWork() })
+      _ = enqueue(
+        WorkItem(modes: set.number, callSite: callSite) { [unowned self] in
+          withExtendedLifetime(set) { self.runDueWork() }
+        })
     }
     return work
   }
@@ -101,7 +129,7 @@ extension Loop {
   private func runDueWork() {
     assertOwner()
     guard let mode = current?.takeUnretainedValue() else { return }
-    let due = pendingWork.values.filter { $0.timer == nil && matches($0.modes, mode) }
+    let due = pendingWork.values.filter { $0.timer == nil && matches($0.modes.number, mode) }
       .sorted { ($0.order, $0.sequence) < ($1.order, $1.sequence) }
     // Each stays pending until its turn: an earlier one may cancel it, or run the loop, which
     // continues here.

@@ -180,6 +180,15 @@ extension Loop {
   }
 }
 
+extension Loop.DescriptorSource.Readiness: CustomStringConvertible {
+  /// The bits in words, as `[.readable, .hangUp]`.
+  public var description: String {
+    words([
+      ("readable", .readable), ("writable", .writable), ("hangUp", .hangUp), ("error", .error), ("priority", .priority),
+    ])
+  }
+}
+
 extension Loop.DescriptorSource.Readiness {
   /// What the kernel's bits mean.
   @inline(__always)

@@ -50,7 +50,7 @@ extension Loop: TurnSource {
 
 extension Loop.Callout {
   /// The callout as a report shows it: `timer "name" (Module/File.swift:12)`.
-  fileprivate var text: String {
+  var text: String {
     let name = name.map { " \"\($0)\"" } ?? ""
     let place = fileID.map { " (\($0):\(line))" } ?? ""
     return "\(kind)" + name + place

@@ -17,7 +17,7 @@ extension Loop {
   /// On another thread than the loop's, timers that other threads have added count; dates that they have set count when the loop next turns.
   public func nextTimerDate(in mode: Mode) -> Instant? {
     if isOwnerOrNow { absorb() }
-    guard mode != .common, !hasEnded, let state = knownModes.withLock({ $0.first { $0.id == mode.id } }) else {
+    guard mode != .common, !hasEnded, let state = knownModes.withLock({ $0.state(of: mode.id) }) else {
       return nil
     }
     var first = min(state.firstDeadline, state.isCommon ? commonItems.firstDeadline : .max)

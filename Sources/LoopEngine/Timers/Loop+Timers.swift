@@ -44,6 +44,27 @@ extension Loop {
     return timer
   }
 
+  /// Runs a closure once after a delay, in the first of several modes that is served then.
+  ///
+  /// - Parameters:
+  ///   - delay: The time from now to the call.
+  ///   - tolerance: How much later the call may be.
+  ///   - modes: Where it works.
+  ///   - name: What the monitor calls it in a report.
+  ///   - file: Where it was made.
+  ///   - line: Where it was made.
+  ///   - body: Called on the loop's thread with the timer.
+  /// - Returns: The timer: `invalidate()` cancels the call, `nextFireDate` moves it.
+  @discardableResult
+  public func perform(
+    after delay: Duration, tolerance: Duration = .zero, in modes: [Mode], name: StaticString? = nil,
+    file: StaticString = #fileID, line: UInt32 = #line, _ body: sending @escaping (Timer) -> Void
+  ) -> Timer {
+    let timer = Timer(after: delay, tolerance: tolerance, name: name, file: file, line: line, body: body)
+    for mode in modes { add(timer, to: mode) }
+    return timer
+  }
+
   /// Runs a closure repeatedly, for the first time after one interval: makes a timer and adds it.
   ///
   /// - Parameters:
@@ -63,6 +84,28 @@ extension Loop {
     let timer = Timer(
       after: interval, repeats: true, tolerance: tolerance, name: name, file: file, line: line, body: body)
     add(timer, to: mode)
+    return timer
+  }
+
+  /// Runs a closure repeatedly, for the first time after one interval, in whichever of several modes is served.
+  ///
+  /// - Parameters:
+  ///   - interval: The time between calls, counted from now; a tenth of a millisecond if it is not positive.
+  ///   - tolerance: How much later than its date a call may be.
+  ///   - modes: Where it works.
+  ///   - name: What the monitor calls it in a report.
+  ///   - file: Where it was made.
+  ///   - line: Where it was made.
+  ///   - body: Called on the loop's thread with the timer.
+  /// - Returns: The timer, for its invalidation.
+  @discardableResult
+  public func perform(
+    every interval: Duration, tolerance: Duration = .zero, in modes: [Mode], name: StaticString? = nil,
+    file: StaticString = #fileID, line: UInt32 = #line, _ body: sending @escaping (Timer) -> Void
+  ) -> Timer {
+    let timer = Timer(
+      after: interval, repeats: true, tolerance: tolerance, name: name, file: file, line: line, body: body)
+    for mode in modes { add(timer, to: mode) }
     return timer
   }
 
@@ -296,13 +339,35 @@ extension Loop {
       reference._withUnsafeGuaranteedRef { timer in
         takeOutOfAllHeaps(timer)
         firingTimer = reference
-        if timer.intervalNanoseconds == 0 { fireOnce(timer) } else { fireRepeatedly(timer) }
+        if timer.intervalNanoseconds == 0 { fireOnce(timer) } else { fireRepeatedly(timer, isDue: true) }
       }
     }
     if outerFiring != nil { outerFiringTimers.removeLast() }
     firingTimer = outerFiring
     published.restore(outer)
     firingLimit = outerLimit
+  }
+
+  /// Fires a timer that need not be due; false if it fires already, or no longer can.
+  func fireNow(_ timer: Timer) -> Bool {
+    assertOwner()
+    guard timer.isValid, !timer.isFiring else { return false }
+    let outer = published.save()
+    let outerFiring = firingTimer
+    if let outerFiring { outerFiringTimers.append(outerFiring) }
+    firingTimer = Unmanaged.passUnretained(timer)
+    takeOutOfAllHeaps(timer)
+    if timer.intervalNanoseconds == 0 {
+      // Without a mode it has no reference of the loop's, which the firing releases.
+      if timer.key == Timer.noKey { _ = Unmanaged.passRetained(timer) }
+      fireOnce(timer)
+    } else {
+      fireRepeatedly(timer, isDue: false)
+    }
+    if outerFiring != nil { outerFiringTimers.removeLast() }
+    firingTimer = outerFiring
+    published.restore(outer)
+    return true
   }
 
   /// Fires a timer for the only time.
@@ -325,7 +390,8 @@ extension Loop {
     Unmanaged.passUnretained(timer).release()
   }
 
-  private func fireRepeatedly(_ timer: Timer) {
+  /// Fires a timer, and puts it back; one that was not due keeps its date.
+  private func fireRepeatedly(_ timer: Timer, isDue: Bool) {
     assertOwner()
     guard timer.isValid else { return }
     published.publish(.timer, timer.callSite)
@@ -341,7 +407,7 @@ extension Loop {
     if !timer.wasMovedWhileFiring {
       let interval = timer.intervalNanoseconds
       if interval == 0 { return timer.invalidate() }
-      timer.advance(from: due, by: interval, now: clinux_monotonic())
+      if isDue { timer.advance(from: due, by: interval, now: clinux_monotonic()) }
     }
     insertIntoAllHeaps(timer)
   }

@@ -121,6 +121,22 @@ extension Loop {
       }
     }
 
+    /// Calls the closure now, whether the timer is due or not.
+    ///
+    /// A repeating timer keeps its dates, also one that is past. A timer that fires once is invalid afterwards. On the loop's thread,
+    /// the closure has returned when this returns, whatever the mode. On another thread, the loop calls it soon, in a common mode.
+    ///
+    /// - Returns: False if the timer is invalid, is firing, or was never added to a loop, or if the loop's thread has ended.
+    @discardableResult
+    public func fire() -> Bool {
+      guard isValid, let loop = binding.loop else { return false }
+      if loop.isOwner {
+        loop.absorb()
+        return loop.fireNow(self)
+      }
+      return loop.enqueue(WorkItem(modes: Mode.common.id, callSite: callSite) { _ = loop.fireNow(self) })
+    }
+
     /// Stops the timer permanently, and releases its closure.
     ///
     /// A firing that is already running continues. If this is not called on the loop's thread, the loop releases the closure when it
