@@ -23,6 +23,9 @@ package protocol TurnSource: AnyObject, Sendable {
   /// The kernel's number of the thread that runs the turns; 0 as long as the thread is not known.
   var threadID: Int32 { get }
 
+  /// Where that thread's stack ends; 0 if it is not known.
+  var stackEnd: UInt64 { get }
+
   /// Whether the calling thread runs the turns.
   var isCurrent: Bool { get }
 
@@ -41,7 +44,7 @@ package protocol TurnSource: AnyObject, Sendable {
   /// - Returns: False if the source's thread has ended. The closure is then released, as it is if the thread ends before it comes to it.
   func performInTurn(_ body: @escaping @Sendable () -> Void) -> Bool
 
-  /// Stamps each turn and each callout from the next one on.
+  /// Stamps each turn and each callout; a turn that is in progress counts from now.
   ///
   /// The stamp is the source's until ``remove(_:then:)``.
   func add(_ stamp: TurnStamp)

@@ -227,6 +227,25 @@ extension WatchedHosts {
       #expect(ended.duration > Double(milliseconds - 10) && ended.duration < Double(milliseconds + 1400))
     }
 
+    /// The first pass is a turn, and so is the rest of a callback that starts the watch; what comes before the first pass is none, and
+    /// neither is a callback of another context.
+    @Test(arguments: ["libuv", "glib"])
+    func hooksCountFromTheCall(host: String) throws {
+      guard host != "libuv" || !Self.hasOldLibuv else { return }
+      let program = FileManager.default.temporaryDirectory.appending(path: "stalld-hooks-\(UUID().uuidString)")
+      defer { try? FileManager.default.removeItem(at: program) }
+      let headers = Self.source("Sources/CStallMonitor/include")
+      _ = try Self.output(
+        "/bin/sh", "-c",
+        """
+        cc -std=gnu11 -Wall -Wextra -Werror -I\(headers) -o \(program.path) \
+        \(Self.source("Tests/Victims/CLoopVictim/hooks.c")) $(pkg-config --cflags --libs libuv glib-2.0)
+        """)
+      let lines = try Self.output(program.path, host).split(separator: "\n").map(String.init)
+      #expect(
+        lines == (host == "glib" ? ["setup=0", "callback=1", "other=0"] : ["setup=0", "timer=1", "closed=1"]))
+    }
+
     // MARK: The library
 
     @Test(.enabled(if: ProcessInfo.isRuntimeInLibrary, "Debian has no static Swift library for aarch64 to link with"))

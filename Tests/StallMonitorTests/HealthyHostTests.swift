@@ -24,6 +24,14 @@ extension WatchedHosts {
       #expect(victim.reports.isEmpty)
     }
 
+    /// Its thread's own work before and after a run of the loop is no turn, and its rest is none.
+    @Test func watchOfALoopThatDoesNotTurnReportsNothing() throws {
+      let victim = try Victim.run("watched-without-turns", milliseconds: 800)
+      #expect(victim.status == 0)
+      #expect(victim.facts["watched"] == "3")
+      #expect(victim.reports.isEmpty)
+    }
+
     @Test func nestedRunInAPrivateModeIsNotAStall() throws {
       let victim = try Victim.run("nested", milliseconds: 1500)
       #expect(victim.reports.isEmpty)

@@ -192,11 +192,10 @@ struct PulseThreadsTests {
       // Another turn's.
       loop.perform { @Sendable in look() }
       loop.run(mode: .default, for: .zero)
-      look()
       stamping.end()
     }
     let callouts = try seen.withLock { try $0.map { try #require($0) } }
-    #expect(callouts.map(\.count) == [1, 2, 3, 4, 1, 1])
+    #expect(callouts.map(\.count) == [1, 2, 3, 4, 1])
     #expect(callouts[0].began == callouts[0].turn && callouts[0].longest_number == 0)
     #expect(callouts[1].longest_number == 1)
     let clock = PulseClock(countingTicks: PulseClock.countsTicks())
@@ -204,6 +203,130 @@ struct PulseThreadsTests {
     let times = clock.times(of: callouts[3], now: MonotonicClock.now())
     #expect(times.longest >= 30_000_000 || times.longestNumber != 2)
     #expect(callouts[4].longest == 0 && callouts[4].turn != callouts[3].turn)
+  }
+
+  /// A watch that begins within a turn counts the rest of it, and the callouts from the current one on.
+  @Test func turnInWhichAWatchBeginsIsOne() throws {
+    let shared = Shared()
+    let seen = Mutex<[(phase: Pulse.Phase, callouts: UInt64?)]>([])
+    @Sendable func look() {
+      let turn = shared.pulse.word
+      seen.withLock { $0.append((turn.phase, shared.pulse.callouts(of: turn)?.count)) }
+    }
+    // Within a run of its own in a block of the thread's.
+    try onFreshThread { loop in
+      loop.perform { @Sendable in
+        look()
+        let stamping = LoopStamping(of: loop, by: shared.stamper)
+        look()
+        loop.perform(in: "nested") { @Sendable in look() }
+        loop.run(mode: "nested", for: .zero)
+        // The callout continues after a nested run.
+        look()
+        loop.perform { @Sendable in
+          look()
+          stamping.end()
+        }
+      }
+      loop.run(mode: .default, for: .zero)
+      loop.run(mode: .default, for: .zero)
+    }
+    let all = seen.withLock { $0 }
+    #expect(all.map { $0.phase != .idle } == [false, true, true, true, true])
+    #expect(all.dropFirst().map(\.callouts) == [1, 1, nil, 1])
+  }
+
+  /// What a thread does before it runs its loop is no turn, and neither is the rest of a loop.
+  @Test func watchOfALoopThatDoesNotTurnBeginsIdle() throws {
+    let (own, other) = (Shared(), Shared())
+    let ended = DispatchSemaphore(value: 0)
+    Thread.detachNewThread {
+      let loop = Loop.current
+      let stamping = LoopStamping(of: loop, by: own.stamper)
+      #expect(own.pulse.word.raw == 0)
+      // Neither is what it does after a run.
+      loop.perform {}
+      loop.run(mode: .default, for: .zero)
+      #expect(own.pulse.word.raw != 0 && own.pulse.word.phase == .idle)
+      stamping.end()
+      ended.signal()
+    }
+    ended.wait()
+    let thread = PermanentThread(name: "resting")
+    try thread.start()
+    let loop = try #require(thread.loop)
+    while !loop.isWaiting { usleep(100) }
+    let stamping = LoopStamping(of: loop, by: other.stamper)
+    usleep(10_000)
+    #expect(other.pulse.word.raw == 0)
+    // It waits again after a turn in which it learnt of the watch.
+    loop.perform {}
+    while other.pulse.word.raw == 0 || other.pulse.word.phase != .idle { usleep(100) }
+    stamping.end()
+    thread.stop()
+  }
+
+  /// A turn that is in progress when another thread begins the watch counts from that call, and ends with the callout or the run.
+  @Test(.enabled(if: clinux_barrier_register(), "the kernel has no membarrier"), arguments: [false, true])
+  func turnInProgressCountsFromTheCallOfAnotherThread(endsRun: Bool) throws {
+    let shared = Shared()
+    let (isBlocked, release, isOver) = (
+      DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
+    )
+    let loop = Mutex<Loop?>(nil)
+    Thread.detachNewThread {
+      let current = Loop.current
+      loop.withLock { $0 = current }
+      current.perform { @Sendable in
+        isBlocked.signal()
+        release.wait()
+      }
+      // Otherwise the run goes on, and waits.
+      current.run(mode: .default, for: endsRun ? .zero : .seconds(60))
+      isOver.wait()
+    }
+    isBlocked.wait()
+    let stamping = LoopStamping(of: try #require(loop.withLock { $0 }), by: shared.stamper)
+    let turn = shared.pulse.word
+    #expect(turn.phase == .heartbeat)
+    release.signal()
+    while shared.pulse.word.phase != .idle { usleep(100) }
+    stamping.end()
+    loop.withLock { $0 }?.stop()
+    isOver.signal()
+  }
+
+  /// Whenever a watch begins, a loop whose run is over is in no turn.
+  @Test func watchThatBeginsAsARunEndsLeavesNoTurn() {
+    let (begin, isDone) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+    let loop = Mutex<Loop?>(nil)
+    let isOver = Atomic<Bool>(false)
+    Thread.detachNewThread {
+      let current = Loop.current
+      loop.withLock { $0 = current }
+      isDone.signal()
+      while true {
+        begin.wait()
+        if isOver.load(ordering: .acquiring) { break }
+        current.perform {}
+        current.run(mode: .default, for: .zero)
+        isDone.signal()
+      }
+      isDone.signal()
+    }
+    isDone.wait()
+    for round in 0..<2000 {
+      let shared = Shared()
+      begin.signal()
+      for _ in 0..<(round % 40) * 10 { clinux_compiler_barrier() }
+      let stamping = loop.withLock { LoopStamping(of: $0!, by: shared.stamper) }
+      isDone.wait()
+      #expect(shared.pulse.word.phase == .idle, "round \(round)")
+      stamping.end()
+    }
+    isOver.store(true, ordering: .releasing)
+    begin.signal()
+    isDone.wait()
   }
 
   private func onFreshThread(_ body: @escaping @Sendable (Loop) -> Void) throws {

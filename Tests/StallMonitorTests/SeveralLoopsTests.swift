@@ -30,6 +30,23 @@ extension WatchedHosts {
       }
     }
 
+    /// The work is in the turn in which the watch begins; or another thread begins the watch while the loop works.
+    @Test(arguments: [
+      ("watched-then-blocked", "alpha"), ("blocked-then-watched", "alpha"), ("started-in-a-turn", "main"),
+      ("started-beside-a-turn", "main"),
+    ])
+    func watchCountsFromTheCall(scenario: String, name: String) throws {
+      let victim = try Victim.run(scenario, milliseconds: TestMachine.stall(600))
+      #expect(victim.status == 0)
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(victim.reports("stall.ended").count == 1)
+      #expect(ended.culprit.contains("blockByComputing"))
+      #expect(ended["loop", "name"] as? String == name)
+      #expect(ended["loop", "kind"] as? String == "loop")
+      // The others begin the watch after 200 ms of the turn.
+      #expect(ended.duration > (["watched-then-blocked", "started-in-a-turn"].contains(scenario) ? 590 : 300))
+    }
+
     @Test func stopDuringAStallIsReported() throws {
       let victim = try Victim.run("loop-stopped")
       #expect(victim.facts["watching"] == "false")

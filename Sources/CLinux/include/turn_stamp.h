@@ -95,6 +95,25 @@ static inline void clinux_turn_end(const clinux_turn_stamp *stamp) {
   if (!clinux_turn_publish(stamp, word & ~(uint64_t)CLINUX_PHASES)) stamp->answer(stamp->context);
 }
 
+/// Lets a turn count from now whose beginning the loop has not stamped, and returns its word; on any thread.
+///
+/// 0 if the loop has stamped a transition.
+static inline uint64_t clinux_turn_begin_unseen(const clinux_turn_stamp *stamp) {
+  uint64_t none = 0, word = clinux_turn_clock(stamp) << 2 | CLINUX_PHASES;
+  if (!__atomic_compare_exchange_n(stamp->word, &none, word, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return 0;
+  clinux_full_barrier();
+  if (__atomic_load_n(stamp->attention, __ATOMIC_RELAXED) != 0) stamp->answer(stamp->context);
+  return word;
+}
+
+/// Ends such a turn, unless the loop has stamped a transition; on any thread.
+static inline void clinux_turn_end_unseen(const clinux_turn_stamp *stamp, uint64_t word) {
+  uint64_t idle = word & ~(uint64_t)CLINUX_PHASES;
+  if (!__atomic_compare_exchange_n(stamp->word, &word, idle, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
+  clinux_full_barrier();
+  if (__atomic_load_n(stamp->attention, __ATOMIC_RELAXED) != 0) stamp->answer(stamp->context);
+}
+
 /// A pass begins.
 static inline void clinux_turn_before_sources(const clinux_turn_stamp *stamp) {
   for (; stamp != NULL; stamp = stamp->next) clinux_turn_go_on(stamp);

@@ -33,7 +33,7 @@ static inline gint stallmonitor_glib_poll(GPollFD *descriptors, guint count, gin
 }
 
 /* Starts the watch. Returns 0. If the loop cannot be watched, it returns stallmonitor_error_code(),
- * and the context runs as usual. */
+ * and the context runs as usual. In a callback of the context, the rest of that turn is watched. */
 static inline int stallmonitor_glib_start(GMainContext *context, const char *name,
                                           unsigned threshold_ms) {
   if (stallmonitor_glib_watch != NULL) return 0;
@@ -41,6 +41,10 @@ static inline int stallmonitor_glib_start(GMainContext *context, const char *nam
   if (stallmonitor_glib_watch == NULL) return stallmonitor_error_code();
   stallmonitor_glib_next = g_main_context_get_poll_func(context);
   g_main_context_set_poll_func(context, stallmonitor_glib_poll);
+  GSource *running = g_main_current_source();
+  if (running != NULL && g_source_get_context(running) ==
+                             (context != NULL ? context : g_main_context_default()))
+    stallmonitor_loop_busy(stallmonitor_glib_watch);
   return 0;
 }
 

@@ -1,5 +1,5 @@
 /* Watches a libuv loop (1.44.2 or later) with stallmonitor.h. Include it in one C or C++ file, and
- * call these after stallmonitor_start() and uv_loop_init():
+ * call these after stallmonitor_start() and uv_loop_init(), before the service starts its timers:
  *
  *   static stallmonitor_uv watch;
  *   stallmonitor_uv_start(&watch, loop, "requests", 0);  // 0: the monitor's threshold
@@ -43,6 +43,8 @@ typedef struct stallmonitor_uv {
   uv_prepare_t before_poll;
   /* While it is active, libuv's poll does not wait. */
   uv_idle_t no_wait;
+  /* Begins the first turn: libuv calls timers before any uv_prepare_t. */
+  uv_timer_t first_pass;
 } stallmonitor_uv;
 
 static inline void stallmonitor_uv_no_wait(uv_idle_t *handle) { (void)handle; }
@@ -63,9 +65,17 @@ static inline void stallmonitor_uv_before_poll(uv_prepare_t *handle) {
   if (timeout != 0) uv_update_time(handle->loop);
 }
 
+static inline void stallmonitor_uv_begin(uv_timer_t *handle) {
+  stallmonitor_loop_busy(((stallmonitor_uv *)handle->data)->watch);
+}
+
 /* Starts the watch, on the loop's thread. It keeps no loop alive. Returns 0. If the loop cannot be
  * watched, it returns stallmonitor_error_code(), and the loop runs as usual. With a libuv before
- * 1.44.2 at run time, it returns STALLMONITOR_INVALID. */
+ * 1.44.2 at run time, it returns STALLMONITOR_INVALID.
+ *
+ * The first turn begins in uv_run(): what the service does before that is no turn. libuv does not
+ * say whether it runs. In a callback, call stallmonitor_loop_busy(self->watch) as well, to watch
+ * the rest of that turn. */
 static inline int stallmonitor_uv_start(stallmonitor_uv *self, uv_loop_t *loop, const char *name,
                                         unsigned threshold_ms) {
   memset(self, 0, sizeof *self);
@@ -74,22 +84,26 @@ static inline int stallmonitor_uv_start(stallmonitor_uv *self, uv_loop_t *loop, 
   if (self->watch == NULL) return stallmonitor_error_code();
   uv_prepare_init(loop, &self->before_poll);
   uv_idle_init(loop, &self->no_wait);
-  self->before_poll.data = self;
+  uv_timer_init(loop, &self->first_pass);
+  self->before_poll.data = self->first_pass.data = self;
   uv_unref((uv_handle_t *)&self->before_poll);
   uv_unref((uv_handle_t *)&self->no_wait);
+  uv_unref((uv_handle_t *)&self->first_pass);
   uv_prepare_start(&self->before_poll, stallmonitor_uv_before_poll);
   uv_idle_start(&self->no_wait, stallmonitor_uv_no_wait);
+  uv_timer_start(&self->first_pass, stallmonitor_uv_begin, 0, 0);
   return 0;
 }
 
-/* Ends the watch, on the loop's thread, and closes the two handles. libuv needs one more uv_run()
- * to close them. */
+/* Ends the watch, on the loop's thread, and closes its handles. libuv needs one more uv_run() to
+ * close them. */
 static inline void stallmonitor_uv_stop(stallmonitor_uv *self) {
   if (self->watch == NULL) return;
   stallmonitor_loop_destroy(self->watch);
   self->watch = NULL;
   uv_close((uv_handle_t *)&self->before_poll, NULL);
   uv_close((uv_handle_t *)&self->no_wait, NULL);
+  uv_close((uv_handle_t *)&self->first_pass, NULL);
 }
 
 #ifdef __cplusplus

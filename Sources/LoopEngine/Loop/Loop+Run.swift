@@ -132,6 +132,11 @@ extension Loop {
     if depth == 0 { counters.outermostRunEnds() } else { descriptors.resumeCall() }
     current = outerMode
     stopRequested.store(outerStop, ordering: .relaxed)
+    if depth == 0 {
+      // After the mode is no longer shown: a thread that begins a watch finds that the run is over, or its change is found here.
+      clinux_compiler_barrier()
+      absorb()
+    }
     if !parked.isEmpty { unpark() }
     return result
   }

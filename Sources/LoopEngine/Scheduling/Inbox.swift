@@ -101,6 +101,13 @@ final class Inbox: @unchecked Sendable {
   // Releasing, after the change is left: a loop that finds no announcement finds the change (see `mayHaveChanges`).
   func announcedChangeIsLeft() { announced.wrappingSubtract(1, ordering: .releasing) }
 
+  /// Whether the loop sleeps, or is about to without another check for work.
+  var isAsleep: Bool {
+    lock.lock()
+    defer { lock.unlock() }
+    return sleeping.load(ordering: .relaxed)
+  }
+
   /// Ends the present or the next sleep.
   func wake() {
     lock.lock()

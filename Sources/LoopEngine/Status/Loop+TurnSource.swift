@@ -1,3 +1,5 @@
+import CLinux
+import Synchronization
 import TurnSource
 
 extension Loop: WatchableLoop {
@@ -28,9 +30,32 @@ extension Loop: TurnSource {
     enqueue(WorkItem(modes: Mode.common.id, callSite: CallSite(), body: body))
   }
 
-  /// Stamps each turn and each callout, in every mode, from the next of them on.
+  /// Where the stack of the loop's thread ends; 0 for the main thread.
+  package var stackEnd: UInt64 { published.stackEnd }
+
+  /// Stamps each turn and each callout, in every mode.
+  ///
+  /// A turn that is in progress counts from now.
   package func add(_ stamp: TurnStamp) {
-    change(waking: false) { self.published.add(stamp.pointer) }
+    let turn = UnseenTurn()
+    let isTaken = change(waking: false) {
+      self.published.add(stamp.pointer, runs: self.depth)
+      turn.isOver.store(true, ordering: .sequentiallyConsistent)
+      // In a run, the word is the loop's own by now.
+      if self.depth == 0 { turn.end(stamp) }
+    }
+    if isTaken && !isOwner { begin(turn, of: stamp) }
+  }
+
+  /// Begins the turn that the loop is in, if it is in one and has not learnt of the stamp.
+  private func begin(_ turn: UnseenTurn, of stamp: TurnStamp) {
+    // Without the barrier, the loop might leave its run and not see the change.
+    guard !stamp.pointer.pointee.fences_itself else { return }
+    clinux_barrier_on_all_threads()
+    // A loop that is awake in a run makes the change before it sleeps or has left the run.
+    guard published.modeText != nil, !inbox.isAsleep else { return }
+    turn.word.store(clinux_turn_begin_unseen(stamp.pointer), ordering: .sequentiallyConsistent)
+    if turn.isOver.load(ordering: .sequentiallyConsistent) { turn.end(stamp) }
   }
 
   /// Ends the stamping.
@@ -54,5 +79,18 @@ extension Loop.Callout {
     let name = name.map { " \"\($0)\"" } ?? ""
     let place = fileID.map { " (\($0):\(line))" } ?? ""
     return "\(kind)" + name + place
+  }
+}
+
+/// A turn that another thread has begun in the loop's place.
+///
+/// That thread stores the word and then reads whether the turn is over, the loop's thread the reverse: one of them ends it.
+private final class UnseenTurn: Sendable {
+  let word = Atomic<UInt64>(0)
+  let isOver = Atomic<Bool>(false)
+
+  func end(_ stamp: TurnStamp) {
+    let word = word.load(ordering: .sequentiallyConsistent)
+    if word != 0 { clinux_turn_end_unseen(stamp.pointer, word) }
   }
 }

@@ -22,6 +22,7 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
   private let waiting = Atomic<Bool>(false)
   private let ended = Atomic<Bool>(false)
   private let tid = Atomic<Int32>(0)
+  private let stack = Atomic<UInt64>(0)
   /// The thread control block of the owner; 0 when nobody owns the loop (yet, or any more).
   let owner = Atomic<UInt>(0)
   /// The observer of each turn and each callout; nil if the loop is not watched.
@@ -99,7 +100,11 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
     waiting.store(value, ordering: .relaxed)
   }
 
-  func add(_ stamp: UnsafeMutablePointer<clinux_turn_stamp>) {
+  /// Adds a stamp, which learns of the runs in progress and of their innermost callout.
+  func add(_ stamp: UnsafeMutablePointer<clinux_turn_stamp>, runs: Int) {
+    for _ in 0..<runs { stamp.pointee.entry(stamp.pointee.context) }
+    // Otherwise the next callout would count from the beginning of the turn.
+    if kindAndLine.load(ordering: .relaxed) != 0 { clinux_callout_begins(stamp) }
     stamp.pointee.next = turnStamps
     turnStamps = stamp
   }
@@ -113,6 +118,8 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
 
   func bindToThisThread() {
     tid.store(clinux_gettid(), ordering: .relaxed)
+    // The main thread's would be read from a file.
+    if !LoopThread.isMain { stack.store(UInt64(clinux_own_stack_end()), ordering: .relaxed) }
     owner.store(UInt(clinux_thread_pointer()), ordering: .releasing)
   }
 
@@ -133,6 +140,7 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
   // MARK: Any thread
 
   var threadID: Int32 { tid.load(ordering: .relaxed) }
+  var stackEnd: UInt64 { stack.load(ordering: .relaxed) }
   var isWaiting: Bool { waiting.load(ordering: .relaxed) }
   var hasEnded: Bool { ended.load(ordering: .acquiring) }
   /// Whether the loop ends, or has ended, with the calling thread.

@@ -78,13 +78,13 @@ final class LoopRegistry: Sendable {
   }
 
   /// What the watchdog has to know of a loop.
-  func subject(of loop: RegisteredLoop, _ traits: RegisteredLoop.Traits, threadID: Int32) -> WatchedLoop.Subject {
+  func subject(
+    of loop: RegisteredLoop, _ traits: RegisteredLoop.Traits, thread: WatchedLoop.Subject.Thread
+  ) -> WatchedLoop.Subject {
     let meter = countsTurns ? traits.loop.map { TurnMeter(of: $0, isRead: true) } : nil
     return WatchedLoop.Subject(
       label: .init(name: loop.name, kind: traits.kind),
-      thread: .init(
-        id: threadID,
-        stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end())),
+      thread: thread.id == getpid() ? .init(id: thread.id, stackEnd: ProcessFacts.mainStackEnd()) : thread,
       limits: .init(
         threshold: loop.threshold.nanoseconds, hasOwnThreshold: loop.hasOwnThreshold,
         suspension: Suspension(within: suspension)),

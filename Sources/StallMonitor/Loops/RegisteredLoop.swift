@@ -6,7 +6,7 @@ import TurnSource
 
 /// A loop in the registry of a monitor.
 ///
-/// It is watched from its first turn to ``end(watchdogStops:)``, to the end of its thread or to that of the monitor.
+/// It is watched from ``begin(_:on:attach:)`` to ``end(watchdogStops:)``, to the end of its thread or to that of the monitor.
 final class RegisteredLoop: Sendable {
   let name: String
   /// How long a turn may take when the watch begins.
@@ -25,6 +25,7 @@ final class RegisteredLoop: Sendable {
   }
 
   private let state = Mutex(State.expected)
+  private let hasThread = Atomic<Bool>(false)
 
   init(
     name: String, threshold: Duration, hasOwnThreshold: Bool, publication: LoopPublication, registry: LoopRegistry
@@ -44,8 +45,6 @@ final class RegisteredLoop: Sendable {
     return state.withLock { if case .over = $0 { false } else { true } }
   }
 
-  // MARK: The loop's thread
-
   /// What is particular to a kind of loop.
   struct Traits: Sendable {
     var kind: @Sendable () -> LoopKind
@@ -55,13 +54,12 @@ final class RegisteredLoop: Sendable {
     var loop: (any TurnSource)?
   }
 
-  /// Begins the watch, on the loop's own thread.
+  /// Begins the watch, on any thread.
   ///
-  /// `attach` begins the stamping and returns what ends it; nil if it cannot. A rehearsal leaves the thread as it is.
-  func begin(_ traits: Traits, isRehearsal: Bool = false, attach: () -> (@Sendable () -> Void)?) {
+  /// `attach` begins the stamping and returns what ends it; nil if it cannot.
+  func begin(_ traits: Traits, on thread: WatchedLoop.Subject.Thread, attach: () -> (@Sendable () -> Void)?) {
     guard registry.isInOwnProcess else { return }
-    if !isRehearsal { _ = cunwind_prepare_thread() }
-    let subject = registry.subject(of: self, traits, threadID: clinux_gettid())
+    let subject = registry.subject(of: self, traits, thread: thread)
     let hasBegun = state.withLock { state in
       guard case .expected = state, let end = attach() else { return false }
       state = .watched(end: end)
@@ -69,7 +67,26 @@ final class RegisteredLoop: Sendable {
       registry.watchdog.list.watch(subject)
       return true
     }
-    if hasBegun { ThreadEnd.notify(self) } else { end() }
+    if !hasBegun { end() }
+  }
+
+  // MARK: The loop's thread
+
+  /// Begins the watch, on the loop's own thread; a rehearsal leaves that as it is.
+  func begin(_ traits: Traits, isRehearsal: Bool = false, attach: () -> (@Sendable () -> Void)?) {
+    prepareThread(isRehearsal: isRehearsal)
+    begin(traits, on: .init(id: clinux_gettid(), stackEnd: Self.stackEnd()), attach: attach)
+  }
+
+  /// Where the calling thread's stack ends; nothing for the main thread, whose end would be read from a file.
+  private static func stackEnd() -> UInt64 { clinux_gettid() == getpid() ? 0 : UInt64(clinux_own_stack_end()) }
+
+  /// Makes the calling thread ready for captures, and ends the watch with it.
+  func prepareThread(isRehearsal: Bool = false) {
+    guard isWatching else { return }
+    if !isRehearsal { _ = cunwind_prepare_thread() }
+    hasThread.store(true, ordering: .releasing)
+    ThreadEnd.notify(self)
   }
 
   /// The loop's thread ends, and its current turn with it.
@@ -109,9 +126,6 @@ final class ExpectedThread: Sendable {
 }
 
 extension RegisteredLoop {
-  /// Ends the watch if it has never begun.
-  fileprivate func giveUp() {
-    let isExpected = registry.isInOwnProcess && state.withLock { if case .expected = $0 { true } else { false } }
-    if isExpected { end() }
-  }
+  /// Ends the watch if its thread has never turned up.
+  fileprivate func giveUp() { if !hasThread.load(ordering: .acquiring) { end() } }
 }

@@ -5,7 +5,8 @@ import TurnSource
 extension StallMonitor {
   /// Watches a loop of any thread.
   ///
-  /// On the loop's own thread the watch begins at once, otherwise with the loop's next turn. It ends by itself with the loop's thread. A run of
+  /// The watch counts from the call: a turn that is in progress is timed from then on. Before and after its runs, a loop is in no turn. The
+  /// watch ends by itself with the loop's thread. A run of
   /// Foundation's run loop inside one of the loop's callouts is not reported as a stall.
   ///
   /// The cost per turn is that of the main loop. Where perf events are not permitted, the loop's
@@ -25,23 +26,25 @@ extension StallMonitor {
     let source = loop.turnSource.source
     return try register(name: name, threshold: threshold, identity: .loop(ObjectIdentifier(source))) {
       registered throws(StallMonitorError) in
-      let begin = { @Sendable in
-        let stamper = TurnStamper(pulse: registered.publication.pulse)
-        let traits = RegisteredLoop.Traits(
-          kind: { stamper.kind.loopKind }, state: { source.turnStatus },
-          isInUnseenRun: { stamper.isInUnseenRun($0) }, loop: source)
-        registered.begin(traits) {
-          let stamping = LoopStamping(of: source, by: stamper)
-          return { stamping.end() }
+      if source.isCurrent {
+        registered.prepareThread()
+      } else {
+        let expected = ExpectedThread(registered)
+        let isTaken = source.performInTurn {
+          registered.prepareThread()
+          withExtendedLifetime(expected) {}
         }
+        guard isTaken else { throw StallMonitorError(.loopHasEnded(name: name)) }
       }
-      if source.isCurrent { return begin() }
-      let expected = ExpectedThread(registered)
-      let isTaken = source.performInTurn {
-        begin()
-        withExtendedLifetime(expected) {}
+      let stamper = TurnStamper(pulse: registered.publication.pulse)
+      let traits = RegisteredLoop.Traits(
+        kind: { stamper.kind.loopKind }, state: { source.turnStatus },
+        isInUnseenRun: { stamper.isInUnseenRun($0) }, loop: source)
+      let thread = WatchedLoop.Subject.Thread(id: source.threadID, stackEnd: source.stackEnd)
+      registered.begin(traits, on: thread) {
+        let stamping = LoopStamping(of: source, by: stamper)
+        return { stamping.end() }
       }
-      guard isTaken else { throw StallMonitorError(.loopHasEnded(name: name)) }
     }
   }
 

@@ -2,6 +2,7 @@ import Dispatch
 import Glibc
 import LoopEngine
 import StallMonitor
+import Synchronization
 import VictimC
 
 /// Hosts with several loops.
@@ -93,6 +94,60 @@ import VictimC
   "closes-sockets": { loseSockets { other, _ in close(other) } },
   // At once, so that nobody sees a closed one.
   "replaces-sockets": { loseSockets { dup2($1, $0) } },
+  // The work comes right after the call that watches, and so in the turn in which the watch begins.
+  "watched-then-blocked": {
+    let thread = PermanentThread(name: "alpha")
+    watchLoop(of: thread, name: "alpha", threshold: .milliseconds(100))
+    thread.perform { blockByComputing() }
+    usleep(UInt32(milliseconds + 300) * 1000)
+    thread.stop()
+  },
+  "blocked-then-watched": {
+    let thread = PermanentThread(name: "alpha")
+    try? thread.start()
+    thread.perform { blockByComputing() }
+    usleep(200_000)
+    watchLoop(of: thread, name: "alpha", threshold: .milliseconds(100))
+    usleep(UInt32(milliseconds + 300) * 1000)
+    thread.stop()
+  },
+  "started-beside-a-turn": {
+    monitor.stop()
+    let other = Mutex<StallMonitor?>(nil)
+    startThread("starter") {
+      usleep(200_000)
+      other.withLock { $0 = try? StallMonitor.start() }
+    }
+    once { blockByComputing() }
+    other.withLock { $0 }?.stop()
+  },
+  "started-in-a-turn": {
+    monitor.stop()
+    let other = Mutex<StallMonitor?>(nil)
+    once {
+      other.withLock { $0 = try? StallMonitor.start() }
+      blockByComputing()
+    }
+    other.withLock { $0 }?.stop()
+  },
+  // A thread that is busy before and after the runs of its loop, and one whose loop waits.
+  "watched-without-turns": {
+    let thread = PermanentThread(name: "resting")
+    watchLoop(of: thread, name: "resting", threshold: .milliseconds(100))
+    let isOver = DispatchSemaphore(value: 0)
+    startThread("busy") {
+      _ = try? monitor.watch(Loop.current, name: "busy", threshold: .milliseconds(100))
+      blockByComputing()
+      Loop.current.perform {}
+      Loop.current.run(mode: .default, for: .zero)
+      blockByComputing()
+      isOver.signal()
+    }
+    blockByComputing()
+    say("watched=\(monitor.watchedLoops.count { ["main", "resting", "busy"].contains($0.name) })")
+    isOver.wait()
+    thread.stop()
+  },
   // By another thread, during a stall.
   "loop-stopped": {
     let thread = PermanentThread(name: "alpha")
