@@ -56,6 +56,9 @@ static inline bool clinux_has_more_rights(void) { return getauxval(AT_SECURE) !=
 /// The address of the main executable's program headers (getauxval(3), AT_PHDR).
 static inline unsigned long clinux_program_headers(void) { return getauxval(AT_PHDR); }
 
+/// Whether the kernel has loaded an interpreter for the executable. Not if that is static, or is the dynamic loader itself.
+static inline bool clinux_has_interpreter(void) { return getauxval(AT_BASE) != 0; }
+
 /// The main executable's path as it was passed to execve(2).
 static inline const char *clinux_executable_name(void) {
   const char *name = (const char *)getauxval(AT_EXECFN);

@@ -15,13 +15,15 @@ package final class LoadedModule: Sendable {
   /// What its symbols are asked for by.
   package let identity: ModuleIdentity
 
-  package init(path: String, buildID: [UInt8], range: Range<UInt64>, loadBias: UInt64, isMainExecutable: Bool) {
+  /// `file` is what the file is opened by, if that is another path.
+  package init(
+    path: String, file: String? = nil, buildID: [UInt8], range: Range<UInt64>, loadBias: UInt64, isMainExecutable: Bool
+  ) {
     self.path = path
     self.buildID = buildID.isEmpty ? nil : hexadecimal(buildID)
-    // The running executable may have been removed or replaced; procfs still opens it. The vDSO is in no file.
-    let file =
-      isMainExecutable ? "/proc/self/exe" : path == "linux-vdso.so.1" ? ModuleIdentity.vdsoPath : path
-    identity = ModuleIdentity(path: file, buildID: buildID)
+    // The vDSO is in no file.
+    let vdso = path == "linux-vdso.so.1" ? ModuleIdentity.vdsoPath : nil
+    identity = ModuleIdentity(path: file ?? vdso ?? path, buildID: buildID)
     self.range = range
     self.loadBias = loadBias
     self.isMainExecutable = isMainExecutable
@@ -42,8 +44,24 @@ package struct ModuleMap {
   // Those of before the last flush: one with a build ID that is found unchanged stays the same object.
   private var former: [LoadedModule] = []
   private let executablePath: String
+  /// What it is opened by.
+  private let executableFile: String
 
-  package init(executablePath: String) { self.executablePath = executablePath }
+  package init(executablePath: String) {
+    self.executablePath = executablePath
+    executableFile = Self.isExecuted(executablePath) ? "/proc/self/exe" : executablePath
+  }
+
+  /// Whether a path is that of the file that the kernel has executed, which may have been removed or replaced; procfs still
+  /// opens it.
+  ///
+  /// The main program is another file if the dynamic loader was executed with it as its argument.
+  private static func isExecuted(_ path: String) -> Bool {
+    withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 4096) { buffer in
+      let count = readlink("/proc/self/exe", buffer.baseAddress!, buffer.count)
+      return count <= 0 || buffer[..<count].elementsEqual(path.utf8)
+    }
+  }
 
   /// Forgets all modules: they may have been unloaded.
   ///
@@ -63,7 +81,7 @@ package struct ModuleMap {
     let name = withUnsafeBytes(of: &found.path) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     let buildID = withUnsafeBytes(of: &found.build_id) { Array($0.prefix(Int(found.build_id_length))) }
     let module = LoadedModule(
-      path: name.isEmpty ? executablePath : name, buildID: buildID,
+      path: name.isEmpty ? executablePath : name, file: name.isEmpty ? executableFile : nil, buildID: buildID,
       range: found.start..<found.end, loadBias: found.load_bias, isMainExecutable: name.isEmpty)
     let known = former.first { $0.isSame(as: module) } ?? module
     modules.append(known)
