@@ -20,7 +20,18 @@ enum {
   // Both demanglers recurse with the name's depth, on the watchdog's stack.
   MAX_SWIFT = 8192,
   MAX_CXX = 2048,
+  // Back references to later things than this count as one to the last of them.
+  MAX_REFERENCES = 256,
+  // Dots of a name that its end is looked for at.
+  MAX_DOTS = 16,
+  // The text of a character that is no part of an identifier, roughly.
+  BYTES_PER_OPERATOR = 6,
 };
+
+// No name longer than this is made: libstdc++ takes a millisecond for it.
+static const uint64_t max_text = 64 << 10;
+// Template parameters are arguments of functions around them: of these less is known than of the rest.
+static const uint64_t max_text_of_parameters = 256 << 10;
 
 void csymbols_demangle_load(void) {
   cxx_demangle *found = __cxa_demangle;
@@ -29,13 +40,258 @@ void csymbols_demangle_load(void) {
   atomic_store(&cxx, found);
 }
 
+// How long the demangled text of a name can get.
+//
+// A few bytes of back references make a text of megabytes: what is referred to may contain references, so that the text
+// doubles with each. The demanglers have no limit. What has the number i was complete where i, or a later number, is
+// referred to first, and is no longer than the text before that place.
+struct estimate {
+  uint64_t text;
+  size_t known;
+  uint64_t longest[MAX_REFERENCES];
+};
+
+static void add(struct estimate *estimate, uint64_t bytes) {
+  estimate->text = estimate->text + bytes < UINT32_MAX ? estimate->text + bytes : UINT32_MAX;
+}
+
+static void add_reference(struct estimate *estimate, uint64_t number, uint64_t times) {
+  size_t index = number < MAX_REFERENCES ? (size_t)number : MAX_REFERENCES - 1;
+  for (; estimate->known <= index; estimate->known++) estimate->longest[estimate->known] = estimate->text;
+  if (number >= MAX_REFERENCES) estimate->longest[index] = estimate->text;
+  add(estimate, times < UINT32_MAX ? estimate->longest[index] * times : UINT32_MAX);
+}
+
+// MARK: Swift
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+static bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+
+static uint64_t natural(const char **at, const char *end) {
+  uint64_t value = 0;
+  for (; *at < end && is_digit(**at); ++*at) value = value < UINT32_MAX ? value * 10 + (uint64_t)(**at - '0') : value;
+  return value;
+}
+
+// Format: docs/ABI/Mangling.rst of the Swift compiler. `A` and letters refer to what came before; `A3B` does it three times.
+static uint64_t swift_text(const char *name, size_t length) {
+  struct estimate estimate = {0};
+  const char *at = name, *end = name + length;
+  while (at < end) {
+    bool refers = *at == 'A';
+    if (refers || *at == 'S') {
+      uint64_t times = 1;
+      for (at++; at < end; at++) {
+        if (is_digit(*at)) {
+          times = natural(&at, end);
+          at--;
+        } else if (is_lower(*at) || is_upper(*at)) {
+          bool is_last = is_upper(*at) || !refers;
+          if (refers) add_reference(&estimate, (uint64_t)(*at - (is_upper(*at) ? 'A' : 'a')), times);
+          else add(&estimate, times * BYTES_PER_OPERATOR);
+          times = 1;
+          if (is_last) break;
+        } else {
+          if (refers && *at == '_') add_reference(&estimate, times + 27, 1);
+          break;
+        }
+      }
+      if (at < end) at++;
+      continue;
+    }
+    if (!is_digit(*at)) {
+      add(&estimate, BYTES_PER_OPERATOR);
+      at++;
+      continue;
+    }
+    // An identifier. After a zero, letters are words that an identifier had before.
+    if (*at == '0') {
+      for (at++; at < end && (is_lower(*at) || is_upper(*at)); at++) {
+        add(&estimate, 2 * BYTES_PER_OPERATOR);
+        if (is_upper(*at)) {
+          at++;
+          break;
+        }
+      }
+    }
+    uint64_t identifier = natural(&at, end);
+    if (identifier > (uint64_t)(end - at)) identifier = (uint64_t)(end - at);
+    add(&estimate, identifier + 1);
+    at += identifier;
+  }
+  return estimate.text;
+}
+
+// MARK: C++
+
+// `S_`, `S0_`, … and `T_`, `T0_`, … (Itanium C++ ABI, 5.1.10 and 5.1.5.8). Identifiers that look like one count, too.
+struct reference {
+  uint16_t at, length, number;
+  bool is_parameter;
+};
+
+static size_t find_references(const char *name, size_t length, struct reference *found) {
+  size_t count = 0;
+  for (size_t at = 2; at + 1 < length; at++) {
+    bool is_parameter = name[at] == 'T';
+    if (name[at] != 'S' && !is_parameter) continue;
+    uint16_t number = 0;
+    size_t end = at + 1;
+    // Two digits of base 36 are more than a name of this length can refer to.
+    for (; end < at + 3 && (is_digit(name[end]) || (is_upper(name[end]) && !is_parameter)); end++) {
+      number = (uint16_t)(number * 36 + (is_digit(name[end]) ? name[end] - '0' : name[end] - 'A' + 10));
+    }
+    if (name[end] != '_') continue;
+    if (end > at + 1) number++;
+    found[count++] = (struct reference){(uint16_t)at, (uint16_t)(end + 1 - at), number, is_parameter};
+    at = end;
+  }
+  return count;
+}
+
+// How long the text can get that has `text` bytes without the references to the numbers from `first` up to `last`.
+static uint64_t text_up_to(
+    uint64_t text, const struct reference *references, size_t count, uint16_t first, uint16_t last) {
+  struct estimate estimate = {.text = text};
+  for (size_t i = 0; i < count; i++) {
+    uint16_t number = references[i].number;
+    if (!references[i].is_parameter && number >= first && number <= last) {
+      add_reference(&estimate, (uint64_t)(number - first), 1);
+    }
+  }
+  return estimate.text;
+}
+
+// The same with template parameters. Each is a part of the text, which may have parameters of the function around it.
+static uint64_t text_with_parameters(uint64_t text, uint64_t parameters, const char *name) {
+  uint64_t levels = 1;
+  for (; *name != 0; name++) levels += *name == 'Z';
+  for (uint64_t i = 0; i < levels && parameters > 0 && text < UINT32_MAX; i++) text += text * parameters / levels;
+  return text;
+}
+
+// Demangles a name in which template parameters and references to the numbers from `first` on are identifiers of one byte.
+// Returns the text's length, and in *parameters how many template parameters it has; 0 if it is no name.
+static uint64_t measure(
+    cxx_demangle *demangle, const char *name, const struct reference *references, size_t count, uint16_t first,
+    uint64_t *parameters) {
+  static const char parameter = 1;
+  char changed[MAX_CXX + 1], *to = changed;
+  const char *from = name;
+  for (size_t i = 0; i < count; i++) {
+    const struct reference *reference = &references[i];
+    if (!reference->is_parameter && reference->number < first) continue;
+    size_t before = (size_t)(name + reference->at - from);
+    memcpy(to, from, before);
+    to += before;
+    *to++ = '1';
+    *to++ = reference->is_parameter ? parameter : '_';
+    from = name + reference->at + reference->length;
+  }
+  strcpy(to, from);
+  int status = 0;
+  char *text = demangle(changed, NULL, NULL, &status);
+  *parameters = 0;
+  if (text == NULL) return 0;
+  size_t length = strlen(text);
+  for (size_t i = 0; i < length; i++) *parameters += text[i] == parameter;
+  free(text);
+  return length;
+}
+
+// Whether the text of a name stays within the limits. Measures it with more and more of its references where an estimate
+// does not show it.
+static bool is_short(cxx_demangle *demangle, const char *name, size_t length) {
+  struct reference references[MAX_CXX / 2];
+  size_t count = find_references(name, length, references);
+  uint64_t text = length * BYTES_PER_OPERATOR, parameters = 0;
+  uint16_t last = 0;
+  for (size_t i = 0; i < count; i++) {
+    parameters += references[i].is_parameter;
+    if (!references[i].is_parameter && references[i].number > last) last = references[i].number;
+  }
+  text = text_up_to(text, references, count, 0, last);
+  if (text_with_parameters(text, parameters, name) <= max_text) return true;
+  uint64_t made = 0;
+  for (uint16_t first = 0; first <= last;) {
+    text = measure(demangle, name, references, count, first, &parameters);
+    // Making texts is what costs time.
+    made += text;
+    if (text == 0 || made > max_text) return false;
+    uint16_t next = first;
+    while (next <= last && text_up_to(text, references, count, first, next) <= max_text) next++;
+    if (next == first) return false;
+    first = next;
+  }
+  text = measure(demangle, name, references, count, UINT16_MAX, &parameters);
+  return text > 0 && text <= max_text && text_with_parameters(text, parameters, name) <= max_text_of_parameters;
+}
+
+// MARK: Both
+
+// The text of a whole mangled name; NULL if it is none, or is refused.
+static char *demangle_whole(const char *name, size_t length, bool *is_refused) {
+  bool is_swift = (name[0] == '$' && (name[1] == 's' || name[1] == 'S' || name[1] == 'e'))
+      || (name[0] == '_' && (name[1] == '$' || (name[1] == 'T' && name[2] == '0')));
+  char *text = NULL;
+  if (is_swift) {
+    if (swift_demangle == NULL) return NULL;
+    *is_refused = length > MAX_SWIFT || swift_text(name, length) > max_text;
+    if (!*is_refused) text = swift_demangle(name, length, NULL, NULL, 0);
+  } else if (name[0] == '_' && name[1] == 'Z') {
+    cxx_demangle *demangle = atomic_load_explicit(&cxx, memory_order_relaxed);
+    if (demangle == NULL) return NULL;
+    *is_refused = length > MAX_CXX;
+    if (*is_refused) return NULL;
+    char copy[MAX_CXX + 1];
+    memcpy(copy, name, length);
+    copy[length] = 0;
+    int status = 0;
+    *is_refused = !is_short(demangle, copy, length);
+    if (!*is_refused) text = demangle(copy, NULL, NULL, &status);
+  }
+  if (text == NULL || strlen(text) <= max_text) return text;
+  free(text);
+  *is_refused = true;
+  return NULL;
+}
+
+// The mangled name of the coroutine that GCC cut this part from, if it is one, and its length.
+//
+// Such a part takes a pointer to a structure that is named after the coroutine: `_Z3getP10_Z3getv.Frame.actor`.
+static const char *coroutine(const char *part, const char *end, size_t *length) {
+  for (const char *at = part + 3; at + 3 < end; at++) {
+    if (at[0] != '_' || at[1] != 'Z' || !is_digit(at[-1])) continue;
+    const char *dot = memchr(at, '.', (size_t)(end - at));
+    if (dot == NULL) return NULL;
+    *length = (size_t)(dot - at);
+    return at;
+  }
+  return NULL;
+}
+
+bool csymbols_is_coroutine_part(const char *symbol) {
+  size_t length = 0;
+  return strncmp(symbol, "_Z", 2) == 0 && coroutine(symbol, symbol + strlen(symbol), &length) != NULL;
+}
+
 char *csymbols_demangle(const char *name, size_t length) {
   if (length < 3) return NULL;
-  bool swift = (name[0] == '$' && (name[1] == 's' || name[1] == 'S' || name[1] == 'e'))
-      || (name[0] == '_' && (name[1] == '$' || (name[1] == 'T' && name[2] == '0')));
-  if (swift) return swift_demangle != NULL && length <= MAX_SWIFT ? swift_demangle(name, length, NULL, NULL, 0) : NULL;
-  cxx_demangle *demangle = atomic_load_explicit(&cxx, memory_order_relaxed);
-  if (name[0] != '_' || name[1] != 'Z' || demangle == NULL || length > MAX_CXX) return NULL;
-  int status = 0;
-  return demangle(name, NULL, NULL, &status);
+  // No mangled name has a dot but in an identifier, whose length it says. Behind the name's end there is what a compiler
+  // calls this copy or this part of the function.
+  bool is_refused = false;
+  const char *end = name + length, *dot = name;
+  for (size_t tries = 0; tries < MAX_DOTS && dot != NULL && !is_refused; tries++) {
+    dot = memchr(dot + 1, '.', (size_t)(end - dot - 1));
+    size_t part = (size_t)((dot != NULL ? dot : end) - name), whole = 0;
+    char *text = part >= 3 ? demangle_whole(name, part, &is_refused) : NULL;
+    if (text == NULL) continue;
+    const char *inner = dot != NULL ? coroutine(name, dot, &whole) : NULL;
+    char *better = inner != NULL ? demangle_whole(inner, whole, &is_refused) : NULL;
+    if (better == NULL) return text;
+    free(text);
+    return better;
+  }
+  return NULL;
 }

@@ -114,7 +114,7 @@ static bool is_part_of_async(struct debug_info *info, const struct function *fun
 }
 
 static enum csymbols_status lookup(
-    csymbols_module *module, uint64_t address, uint64_t deadline, struct csymbols_frame *frames,
+    csymbols_module *module, uint64_t address, uint64_t start, uint64_t deadline, struct csymbols_frame *frames,
     size_t *count) {
   const struct csymbols_libdw_table *dw = csymbols_libdw();
   struct debug_info *info = &module->info;
@@ -148,23 +148,24 @@ static enum csymbols_status lookup(
     frames[calls_count] = (struct csymbols_frame){0};
     fill_names(info, &function_die, &frames[calls_count]);
   } else {
-    // Assembly: lines without functions.
+    // Assembly, or a unit whose functions are in another file (DW_AT_dwo_name): lines without functions.
     frames[0] = (struct csymbols_frame){0};
   }
   if (!cut && csymbols_lines_affordable(info, &die, &unit->lines_read, deadline, &cut)) {
     csymbols_lines_places(&die, address, calls, calls_count, frames);
+    if (function == NULL && start != 0) csymbols_lines_beginning(&die, start, &frames[0]);
   }
   for (size_t i = 0; i <= calls_count && !cut && function != NULL; i++) {
     Dwarf_Die *described = i < calls_count ? &calls[calls_count - 1 - i] : &function_die;
     csymbols_lines_declaration(info, described, deadline, &cut, &frames[i]);
   }
   *count = calls_count + 1;
-  if (function == NULL && frames[0].file == NULL) *count = 0;
+  if (function == NULL && frames[0].file == NULL && frames[0].declared_in == NULL) *count = 0;
   return cut ? CSYMBOLS_INCOMPLETE : CSYMBOLS_COMPLETE;
 }
 
 enum csymbols_status csymbols_dwarf_lookup(
-    csymbols_module *module, uint64_t address, uint64_t deadline, struct csymbols_frame *frames,
+    csymbols_module *module, uint64_t address, uint64_t start, uint64_t deadline, struct csymbols_frame *frames,
     size_t *count) {
   if (module->info.poisoned) return CSYMBOLS_COMPLETE;
   jmp_buf recovery;
@@ -175,7 +176,7 @@ enum csymbols_status csymbols_dwarf_lookup(
     *count = 0;
     return CSYMBOLS_INCOMPLETE;
   }
-  return lookup(module, address, deadline, frames, count);
+  return lookup(module, address, start, deadline, frames, count);
 }
 
 #endif

@@ -101,12 +101,12 @@ static void open_shared(csymbols_module *module, const struct image *image) {
       .budget = module->budget,
   };
   uint64_t limit = csymbols_limit(max_unpacked, module->budget);
-  char path[4096];
-  const char *slash = image->path != NULL ? strrchr(image->path, '/') : NULL;
-  size_t directory = name[0] != '/' && slash != NULL ? (size_t)(slash + 1 - image->path) : 0;
+  char path[PATH_MAX];
+  // A relative name starts where the file itself lies, and not a link to it, such as /proc/self/exe.
+  const char *slash = name[0] != '/' && csymbols_image_real_path(image, path) ? strrchr(path, '/') : NULL;
+  size_t directory = slash != NULL ? (size_t)(slash + 1 - path) : 0;
   size_t rest = strnlen(name, sizeof path);
   if (directory + rest >= sizeof path) return;
-  if (directory > 0) memcpy(path, image->path, directory);
   memcpy(path + directory, name, rest);
   path[directory + rest] = 0;
   if (csymbols_image_open(&module->shared, &source, NULL, path) && unpacked_bytes(&module->shared) <= limit) {

@@ -86,7 +86,9 @@ bool csymbols_map_units(struct debug_info *info, uint64_t deadline) {
     info->library_bytes += 512;
     Dwarf_Die die;
     if (dw->dwarf_offdie(info->dwarf, offset + header, &die) == NULL) continue;
-    if (dw->dwarf_tag(&die) == DW_TAG_compile_unit) add_unit(info, &die, offset, offset + header, next);
+    int tag = dw->dwarf_tag(&die);
+    // A skeleton has the lines of a unit whose functions are in another file.
+    if (tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit) add_unit(info, &die, offset, offset + header, next);
   }
   if (!info->ranges_sorted) {
     // qsort(3) must not be given NULL, not even for nothing.

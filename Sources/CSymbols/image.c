@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,8 +37,9 @@ static const size_t max_strict_file = (size_t)1 << 30;
 
 static bool right_kind(Elf *elf) {
   Elf64_Ehdr *header = csymbols_libdw()->elf64_getehdr(elf);
+  // What dwz(1) has moved parts into is written as an object file.
   return header != NULL && header->e_ident[EI_DATA] == ELFDATA2LSB && header->e_machine == NATIVE_MACHINE
-      && (header->e_type == ET_EXEC || header->e_type == ET_DYN);
+      && (header->e_type == ET_EXEC || header->e_type == ET_DYN || header->e_type == ET_REL);
 }
 
 bool csymbols_image_borrow(struct image *image, const void *base, size_t length) {
@@ -81,6 +83,22 @@ bool csymbols_image_changed(const struct image *image) {
   if (image->path == NULL) return false;
   int result = image->keeps ? fstat(image->fd, &now) : stat(image->path, &now);
   return image->broken || result != 0 || !same_file(&now, &image->status);
+}
+
+bool csymbols_image_real_path(const struct image *image, char path[PATH_MAX]) {
+  char open_file[64];
+  const char *link = image->path;
+  // Of a file that stays open: wherever a client's path leads by now.
+  if (image->keeps) {
+    snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", image->fd);
+    link = open_file;
+  } else if (link == NULL || realpath(link, path) != NULL) {
+    return link != NULL;
+  }
+  // A running executable that was removed: the link still says where it was.
+  ssize_t length = readlink(link, path, PATH_MAX - 1);
+  path[length > 0 ? length : 0] = 0;
+  return length > 0 && path[0] == '/';
 }
 
 // O_NONBLOCK: a FIFO of that name must not hold the watchdog up.

@@ -1,6 +1,7 @@
 // What the symbolizer's C files share. Formats: the System V gABI (ELF), DWARF 4 and 5.
 #pragma once
 
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -9,6 +10,8 @@
 #include "libdw_table.h"
 
 void csymbols_demangle_load(void);
+// Whether a symbol is a part that GCC has cut from a coroutine: what runs when that is resumed.
+bool csymbols_is_coroutine_part(const char *symbol);
 
 #if CSYMBOLS_HAS_LIBDW
 
@@ -147,6 +150,8 @@ int csymbols_open_trusted(const char *root, const char *path);
 static inline size_t csymbols_limit(size_t limit, size_t budget) {
   return budget != 0 && budget < limit ? budget : limit;
 }
+// Where the file lies, with all symbolic links resolved. False if it is not known any more.
+bool csymbols_image_real_path(const struct image *image, char path[PATH_MAX]);
 bool csymbols_image_borrow(struct image *image, const void *base, size_t length);
 void csymbols_image_close(struct image *image);
 // Reads `length` bytes at `offset` of the file. What it does not give makes the image broken.
@@ -168,14 +173,18 @@ bool csymbols_image_repack(struct image *image);
 size_t csymbols_section(struct image *image, const char *name, const char *compressed_name);
 
 bool csymbols_table_build(struct symbol_table *table, struct image *image, Elf64_Word type);
-const char *csymbols_table_find(const struct symbol_table *table, uint64_t address);
+// The name of the function at the address, and where it begins; NULL if there is none.
+const char *csymbols_table_find(const struct symbol_table *table, uint64_t address, uint64_t *start);
+// Whether a symbol has this name. Reads the names of the table, a chunk at a time.
+bool csymbols_table_has(const struct symbol_table *table, const char *name, size_t length);
 void csymbols_table_free(struct symbol_table *table);
 
 // Fills `mini` from the image's .gnu_debugdata.
 void csymbols_mini_open(struct image *mini, struct image *image);
 
+// `start` is where the symbol table says that the function at the address begins, or 0.
 enum csymbols_status csymbols_dwarf_lookup(
-    csymbols_module *module, uint64_t address, uint64_t deadline, struct csymbols_frame *frames,
+    csymbols_module *module, uint64_t address, uint64_t start, uint64_t deadline, struct csymbols_frame *frames,
     size_t *count);
 void csymbols_dwarf_free(csymbols_module *module);
 
@@ -204,6 +213,8 @@ uint64_t csymbols_lines_body(Dwarf_Die *unit, const struct function *function);
 // Fills in files and lines: of the address, and of the calls that were inlined there.
 void csymbols_lines_places(
     Dwarf_Die *unit, uint64_t address, Dwarf_Die *calls, size_t calls_count, struct csymbols_frame *frames);
+// Takes the file of a function's beginning for the one that declares it, where DWARF does not describe the function.
+void csymbols_lines_beginning(Dwarf_Die *unit, uint64_t start, struct csymbols_frame *frame);
 // Fills in where the function was declared, and in which source file's unit.
 void csymbols_lines_declaration(
     struct debug_info *info, Dwarf_Die *function, uint64_t deadline, bool *cut, struct csymbols_frame *frame);

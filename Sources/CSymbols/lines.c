@@ -16,12 +16,13 @@ enum {
 // A unit with more than this in .debug_line is left alone.
 static const uint64_t max_line_bytes = 32 << 20;
 
-// Whether the names in a line table of DWARF 5 lie in .debug_str (6.2.4.1: a list of pairs of type and form).
-static bool names_in_strings(const unsigned char *lines, size_t length) {
-  const unsigned char *at = lines + 4, *end = lines + length;
-  if (end - at < 16 || (at[0] | at[1] << 8) != 5) return false;
+// Whether the names in a line table of DWARF 5 lie in .debug_str (6.2.4.1: a list of pairs of type and form). Offsets have
+// `width` bytes; the table begins with its length.
+static bool names_in_strings(const unsigned char *lines, size_t length, size_t width) {
+  const unsigned char *at = lines + (width == 8 ? 12 : 4), *end = lines + length;
+  if (end - at < 20 || (at[0] | at[1] << 8) != 5) return false;
   // Version, two sizes, the header's length, five single bytes; then one length for each opcode but the first.
-  at += 2 + 2 + 4 + 5;
+  at += 2 + 2 + width + 5;
   unsigned opcode_base = *at++;
   if (opcode_base == 0 || (size_t)(end - at) < opcode_base) return true;
   at += opcode_base - 1;
@@ -35,7 +36,8 @@ static bool names_in_strings(const unsigned char *lines, size_t length) {
 }
 
 // Reads what libdw needs for a unit's lines.
-static bool need_lines(struct debug_info *info, Dwarf_Die *die, const unsigned char *lines, size_t length) {
+static bool need_lines(
+    struct debug_info *info, Dwarf_Die *die, const unsigned char *lines, size_t length, size_t width) {
   const struct csymbols_libdw_table *dw = csymbols_libdw();
   Dwarf_Attribute attribute;
   if (!csymbols_image_need(info->image, lines, length)) return false;
@@ -43,7 +45,7 @@ static bool need_lines(struct debug_info *info, Dwarf_Die *die, const unsigned c
       && csymbols_dwarf_string(info, dw->dwarf_formstring(&attribute)) == NULL) {
     return false;
   }
-  if (names_in_strings(lines, length)) {
+  if (names_in_strings(lines, length, width)) {
     csymbols_image_need_section(info->image, csymbols_section(info->image, ".debug_str", ".zdebug_str"));
   }
   return !info->image->broken;
@@ -55,23 +57,31 @@ bool csymbols_lines_affordable(
   if (*read) return true;
   Dwarf_Attribute attribute;
   Dwarf_Word offset = 0;
-  uint32_t length = 0;
+  uint32_t short_length = 0;
   if (dw->dwarf_attr(die, DW_AT_stmt_list, &attribute) == NULL) return false;
-  if (dw->dwarf_formudata(&attribute, &offset) != 0 || info->lines_length < sizeof length) return false;
-  if (offset > info->lines_length - sizeof length) return false;
-  csymbols_image_need(info->image, info->lines + offset, sizeof length);
-  memcpy(&length, info->lines + offset, sizeof length);
+  if (dw->dwarf_formudata(&attribute, &offset) != 0 || info->lines_length < sizeof short_length) return false;
+  if (offset > info->lines_length - sizeof short_length) return false;
+  csymbols_image_need(info->image, info->lines + offset, 12);
+  memcpy(&short_length, info->lines + offset, sizeof short_length);
+  // The 64-bit format begins with four bytes that are no length.
+  uint64_t length = short_length, before = sizeof short_length;
+  if (short_length == UINT32_MAX) {
+    before += sizeof length;
+    if (info->lines_length - offset < before) return false;
+    memcpy(&length, info->lines + offset + sizeof short_length, sizeof length);
+  }
   // The length does not count itself. An unpacked section ends where its bytes do: nothing lies behind it.
-  if (length > info->lines_length - offset - sizeof length || length > max_line_bytes) return false;
+  if (length > info->lines_length - offset - before || length > max_line_bytes) return false;
   uint64_t now = csymbols_now();
-  if (now >= deadline || deadline - now < (uint64_t)length * NS_PER_LINE_BYTE) {
+  if (now >= deadline || deadline - now < length * NS_PER_LINE_BYTE) {
     *cut = true;
     return false;
   }
   Dwarf_Lines *lines = NULL;
   size_t count = 0;
   *read = true;
-  if (!need_lines(info, die, info->lines + offset, (size_t)length + sizeof length)) return false;
+  size_t width = before == sizeof short_length ? 4 : 8;
+  if (!need_lines(info, die, info->lines + offset, (size_t)(length + before), width)) return false;
   if (dw->dwarf_getsrclines(die, &lines, &count) == 0) info->library_bytes += HEAP_PER_ROW * count + 4096;
   return true;
 }
@@ -126,6 +136,16 @@ void csymbols_lines_places(
       frames[i + 1].file = dw->dwarf_filesrc(files, value, NULL, NULL);
     }
   }
+}
+
+void csymbols_lines_beginning(Dwarf_Die *unit, uint64_t start, struct csymbols_frame *frame) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
+  Dwarf_Line *row = dw->dwarf_getsrc_die(unit, start);
+  frame->declared_in = row != NULL ? dw->dwarf_linesrc(row, NULL, NULL) : NULL;
+  if (frame->declared_in == NULL || frame->file == NULL || strcmp(frame->declared_in, frame->file) == 0) return;
+  // The line of a function that was inlined, and that nothing names: it says nothing of this one.
+  frame->file = NULL;
+  frame->line = 0;
 }
 
 // The unit whose first DIE is at `offset`, if it has code.

@@ -56,15 +56,6 @@ static bool open_by_build_id(
   return csymbols_image_open(image, &wanted, root, path);
 }
 
-// Where the module lies, with all symbolic links resolved.
-static bool real_file(const char *path, char file[PATH_MAX]) {
-  if (realpath(path, file) != NULL) return true;
-  // A running executable that was removed: the link still says where it was.
-  ssize_t length = readlink(path, file, PATH_MAX - 1);
-  file[length > 0 ? length : 0] = 0;
-  return length > 0 && file[0] == '/';
-}
-
 // Looks for a separate debug file in the directory of `file`, which it cuts off.
 static bool open_beside(
     csymbols_module *module, const struct csymbols_source *source, const char *root, const char *name,
@@ -80,16 +71,6 @@ static bool open_beside(
   return false;
 }
 
-// Beside the file that is open, wherever a client's path leads by now.
-static bool open_by_strict_link(
-    csymbols_module *module, const struct csymbols_source *source, const char *root, const char *name) {
-  char file[PATH_MAX], link[64];
-  snprintf(link, sizeof link, "/proc/self/fd/%d", module->file.fd);
-  ssize_t length = readlink(link, file, sizeof file - 1);
-  file[length > 0 ? length : 0] = 0;
-  return file[0] == '/' && open_beside(module, source, root, name, file);
-}
-
 // .gnu_debuglink: a file name, looked for beside the module, in .debug/ and under the debug root. The checksum that the
 // section carries is not used: the build ID says the same without reading the whole file.
 static bool open_by_link(
@@ -99,10 +80,11 @@ static bool open_by_link(
   csymbols_image_need_section(&module->file, csymbols_section(&module->file, ".gnu_debuglink", NULL));
   const char *name = csymbols_libdw()->dwelf_elf_gnu_debuglink(module->file.elf, &checksum);
   if (name == NULL || name[0] == 0 || strchr(name, '/') != NULL) return false;
-  if (source->is_strict) return open_by_strict_link(module, source, root, name);
-  // Beside the file itself; where the module is reached through a symbolic link, beside that as well.
+  // Beside the file itself; where the module is reached through a symbolic link, beside that as well, unless the path is a
+  // client's.
   char file[PATH_MAX];
-  bool is_real = real_file(source->path, file), is_link = !is_real || strcmp(file, source->path) != 0;
+  bool is_real = csymbols_image_real_path(&module->file, file);
+  bool is_link = !source->is_strict && (!is_real || strcmp(file, source->path) != 0);
   if (is_real && open_beside(module, source, root, name, file)) return true;
   const char *const given[5] = {source->path};
   return is_link && join(file, given) && open_beside(module, source, root, name, file);
@@ -264,9 +246,9 @@ static bool end_reading(csymbols_module *module) {
 // Whether Swift's optimizer merged functions of the same code into this one: its mangling ends in "Tm".
 static bool is_merged(const char *symbol) {
   if (strncmp(symbol, "$s", 2) != 0 && strncmp(symbol, "$e", 2) != 0) return false;
-  // Behind a dot there is what LLVM made of it.
-  size_t length = strcspn(symbol, ".");
-  return length > 4 && memcmp(symbol + length - 2, "Tm", 2) == 0;
+  // Behind a dot there is what LLVM made of it, before it was merged or after.
+  size_t length = strlen(symbol), plain = strcspn(symbol, ".");
+  return plain > 4 && (memcmp(symbol + length - 2, "Tm", 2) == 0 || memcmp(symbol + plain - 2, "Tm", 2) == 0);
 }
 
 static enum csymbols_status look_up(
@@ -274,9 +256,10 @@ static enum csymbols_status look_up(
     size_t *count) {
   *count = 0;
   if (!build_tables(module, deadline)) return CSYMBOLS_INCOMPLETE;
-  const char *symbol = csymbols_table_find(&module->symbols, address);
-  if (symbol == NULL) symbol = csymbols_table_find(&module->mini_symbols, address);
-  enum csymbols_status status = csymbols_dwarf_lookup(module, address, deadline, frames, count);
+  uint64_t start = 0;
+  const char *symbol = csymbols_table_find(&module->symbols, address, &start);
+  if (symbol == NULL) symbol = csymbols_table_find(&module->mini_symbols, address, &start);
+  enum csymbols_status status = csymbols_dwarf_lookup(module, address, start, deadline, frames, count);
   if (*count == 0) {
     if (symbol == NULL) return status;
     frames[0] = (struct csymbols_frame){0};
@@ -287,10 +270,21 @@ static enum csymbols_status look_up(
   if (symbol != NULL && is_merged(symbol)) {
     for (size_t i = 0; i < *count; i++) frames[i].merged = true;
   }
+  if (symbol != NULL && !physical->described && strchr(symbol, '.') != NULL) {
+    // It may be a part of the function, and its first line that of a call that was inlined there.
+    physical->file = physical->declared_in = NULL;
+    physical->line = 0;
+  }
   if (physical->linkage_name == NULL && symbol != NULL) {
     // C has no linkage names in DWARF: its own name is better than the symbol's `name.constprop.0`.
     bool mangled = strncmp(symbol, "_Z", 2) == 0 || strncmp(symbol, "$s", 2) == 0;
     if (physical->name == NULL || mangled) physical->linkage_name = symbol;
+    // GCC marks it as made by the compiler, although it is the coroutine's code.
+    if (csymbols_is_coroutine_part(symbol)) physical->artificial = false;
+    const char *dot = mangled || physical->name != NULL ? NULL : strchr(symbol, '.');
+    size_t length = dot != NULL ? (size_t)(dot - symbol) : 0;
+    physical->is_copy =
+        csymbols_table_has(&module->symbols, symbol, length) || csymbols_table_has(&module->mini_symbols, symbol, length);
   }
   return status;
 }

@@ -17,13 +17,23 @@ enum {
   MAX_NAME = 64 << 10,
   // Entries of a symbol table that are read at once.
   BATCH = 2048,
+  // Bytes of the table of names that are searched at once.
+  CHUNK = 64 << 10,
+  // A local label with a longer name counts as a function.
+  MAX_LABEL = 256,
 };
 
-// Set in a candidate's worth if the symbol table gives its size.
+// Set in a candidate's worth if the symbol table gives its size, and if it says that it is a function.
 static const uint64_t SIZED = (uint64_t)1 << 40;
+static const uint64_t TYPED = (uint64_t)1 << 36;
 
-// A candidate's worth among symbols at one address: with a size before without; then global before weak before local;
-// then the longer one.
+// A label of assembly: neither a type nor a size. A name with a size and no type is as good as a function's.
+static bool is_label(const Elf64_Sym *symbol) {
+  return ELF64_ST_TYPE(symbol->st_info) == STT_NOTYPE && symbol->st_size == 0;
+}
+
+// A candidate's worth among symbols at one address: with a size before without; then functions before labels; then global
+// before weak before local; then the longer one.
 static uint64_t worth(const Elf64_Sym *symbol) {
   uint64_t binding = 0;
   switch (ELF64_ST_BIND(symbol->st_info)) {
@@ -32,7 +42,7 @@ static uint64_t worth(const Elf64_Sym *symbol) {
   default: break;
   }
   uint64_t size = symbol->st_size > UINT32_MAX ? UINT32_MAX : symbol->st_size;
-  return (size != 0 ? SIZED : 0) | (binding << 32) | size;
+  return (size != 0 ? SIZED : 0) | (is_label(symbol) ? 0 : TYPED) | (binding << 32) | size;
 }
 
 // How far a function without a size may reach, as far as its section is concerned.
@@ -96,10 +106,28 @@ static bool find_strings(struct symbol_table *table, struct image *image, size_t
   return true;
 }
 
-static bool is_function(const Elf64_Sym *symbol, size_t strings_length) {
-  return (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC || ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
-      && symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS && symbol->st_value != 0
-      && symbol->st_name != 0 && symbol->st_name < strings_length;
+static bool is_code(Elf *elf, Elf64_Section index) {
+  Elf_Scn *section = csymbols_libdw()->elf_getscn(elf, index);
+  Elf64_Shdr *header = section != NULL ? csymbols_libdw()->elf64_getshdr(section) : NULL;
+  return header != NULL && (header->sh_flags & SHF_EXECINSTR) != 0;
+}
+
+// Whether a local label is a place in a function: `.loop` and `parse.loop` of an assembler, `$d` of an ABI. No function has
+// such a name in assembly.
+static bool is_place(const struct symbol_table *table, struct image *image, const Elf64_Sym *symbol) {
+  const char *name = image->bytes + table->strings + symbol->st_name;
+  size_t left = table->strings_length - symbol->st_name, limit = left < MAX_LABEL ? left : MAX_LABEL;
+  if (csymbols_image_string(image, name, limit) == NULL) return false;
+  return name[0] == '$' || memchr(name, '.', strnlen(name, limit)) != NULL;
+}
+
+static bool is_function(const struct symbol_table *table, struct image *image, const Elf64_Sym *symbol) {
+  unsigned type = ELF64_ST_TYPE(symbol->st_info);
+  if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS || symbol->st_value == 0) return false;
+  if (symbol->st_name == 0 || symbol->st_name >= table->strings_length) return false;
+  if (type == STT_FUNC || type == STT_GNU_IFUNC) return true;
+  if (type != STT_NOTYPE || !is_code(image->elf, symbol->st_shndx)) return false;
+  return ELF64_ST_BIND(symbol->st_info) != STB_LOCAL || !is_place(table, image, symbol);
 }
 
 // The first section of the type, or NULL.
@@ -127,7 +155,7 @@ static struct sortable *read_functions(
     size_t here = total - at < BATCH ? total - at : BATCH;
     whole = fetch(image, offset + at * sizeof *batch, batch, here * sizeof *batch);
     for (size_t i = 0; i < here && whole; i++) {
-      if (!is_function(&batch[i], table->strings_length)) continue;
+      if (!is_function(table, image, &batch[i])) continue;
       if (*count == capacity) {
         capacity = capacity == 0 ? 1024 : 2 * capacity;
         struct sortable *grown = realloc(found, capacity * sizeof *found);
@@ -146,10 +174,15 @@ static struct sortable *read_functions(
   return NULL;
 }
 
-// Keeps the best symbol of each address. Returns how many there are.
+// Keeps the best symbol of each address, and no label in a function whose size is known. Returns how many there are.
 static size_t keep_best(struct sortable *sorted, size_t count) {
   size_t kept = 0;
+  uint64_t end = 0;
   for (size_t i = 0; i < count; i++) {
+    if ((sorted[i].worth & SIZED) != 0 && sorted[i].address + (uint32_t)sorted[i].worth > end) {
+      end = sorted[i].address + (uint32_t)sorted[i].worth;
+    }
+    if ((sorted[i].worth & (SIZED | TYPED)) == 0 && sorted[i].address < end) continue;
     if (kept > 0 && sorted[kept - 1].address == sorted[i].address) {
       if (sorted[i].worth > sorted[kept - 1].worth) sorted[kept - 1] = sorted[i];
     } else {
@@ -191,7 +224,7 @@ bool csymbols_table_build(struct symbol_table *table, struct image *image, Elf64
   return table->symbols != NULL;
 }
 
-const char *csymbols_table_find(const struct symbol_table *table, uint64_t address) {
+const char *csymbols_table_find(const struct symbol_table *table, uint64_t address, uint64_t *start) {
   size_t before = csymbols_count_up_to(table->symbols, table->count, sizeof *table->symbols, address);
   for (size_t back = 0; back < MAX_ENCLOSING && back < before; back++) {
     const struct symbol *symbol = &table->symbols[before - 1 - back];
@@ -201,9 +234,26 @@ const char *csymbols_table_find(const struct symbol_table *table, uint64_t addre
     size_t left = table->strings_length - symbol->name, limit = left < MAX_NAME ? left : MAX_NAME;
     const char *name = strings + symbol->name;
     if (csymbols_image_string(table->image, name, limit) == NULL) return NULL;
+    *start = symbol->address;
     return memchr(name, 0, limit) != NULL ? name : NULL;
   }
   return NULL;
+}
+
+bool csymbols_table_has(const struct symbol_table *table, const char *name, size_t length) {
+  char wanted[MAX_LABEL + 2] = {0};
+  if (table->count == 0 || length == 0 || length > MAX_LABEL) return false;
+  // Every name begins behind a zero.
+  memcpy(wanted + 1, name, length);
+  char *bytes = malloc(CHUNK);
+  bool found = false;
+  for (size_t at = 0; bytes != NULL && !found && at + length + 2 <= table->strings_length; at += CHUNK - length - 1) {
+    size_t left = table->strings_length - at, here = left < CHUNK ? left : CHUNK;
+    if (!fetch(table->image, table->strings + at, bytes, here)) break;
+    found = memmem(bytes, here, wanted, length + 2) != NULL;
+  }
+  free(bytes);
+  return found;
 }
 
 void csymbols_table_free(struct symbol_table *table) {

@@ -4,9 +4,10 @@ import StallReport
 
 /// Turns linkage names into names, with the demanglers of the runtimes that are in the process anyway.
 enum Demangler {
-  /// The demangled name, or nil if `linkageName` is not mangled (C), is too long, or is not understood.
+  /// The demangled name, or nil if `linkageName` is not mangled (C), is not understood, or is longer than 64 KiB as a text.
   ///
-  /// Cost: 2–4 µs and a few allocations a name. Any thread.
+  /// What marks a copy or a part of the function is left out. Cost: 2–4 µs and a few allocations a name, 1 ms at most. Any
+  /// thread.
   static func demangle(_ linkageName: String) -> String? {
     var name = linkageName
     return name.withUTF8 { utf8 in
@@ -28,8 +29,11 @@ enum Demangler {
 extension SymbolizedFrame {
   /// Copies a frame of the C side, demangling its name.
   package init(_ frame: csymbols_frame) {
-    let linkageName = (frame.linkage_name ?? frame.name).map { String(cString: $0) }
-    let plain = linkageName.flatMap(Demangler.demangle) ?? linkageName
+    let given = (frame.linkage_name ?? frame.name).map { String(cString: $0) }
+    let linkageName = frame.is_copy ? given.map { String($0.prefix { $0 != "." }) } : given
+    // DWARF has a name of what a demangler does not know or refuses: C++20's constraints, names of a thousand bytes.
+    let described = linkageName?.hasPrefix("_Z") == true ? frame.name.map { String(cString: $0) } : nil
+    let plain = linkageName.flatMap(Demangler.demangle) ?? described ?? linkageName
     // DWARF has the name of the first of the functions that were merged.
     let full = plain.map { frame.merged ? ShortSymbol.markMerged($0) : $0 }
     let file = frame.file.map { String(cString: $0) }.flatMap { $0.hasSuffix("<compiler-generated>") ? nil : $0 }
@@ -49,7 +53,7 @@ extension SymbolizedFrame {
       file: file,
       line: file == nil || frame.line == 0 ? nil : Int(frame.line),
       inlined: frame.inlined,
-      isCompilerGenerated: (made && !name.hasPrefix("async_Main"))
+      isCompilerGenerated: (made && !ShortSymbol.isTopLevelOfAsyncMain(name))
         || ShortSymbol.isCompilerGenerated(full ?? name, linkageName: name),
       isInSystemHeader: !ShortSymbol.isSwift(name) && Self.isInSystemHeader(frame, file: file),
       isMerged: frame.merged

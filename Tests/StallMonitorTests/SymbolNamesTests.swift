@@ -164,7 +164,7 @@ import Testing
   /// Copies and parts that GCC and LLVM make of a function are the function.
   @Test(arguments: [
     ("parse", "parse"), ("parse.constprop.0", "parse"), ("parse.isra.0.cold", "parse"), ("parse.part.3", "parse"),
-    ("parse.lto_priv.0", "parse"), ("parse.llvm.1234567890", "parse"), ("parse.cold", "parse"),
+    ("parse.lto_priv.0", "parse"), ("parse.llvm.1234567890", "parse"), ("parse.cold.1", "parse"),
     ("_ZN4host5parseEi.constprop.0.isra.0", "host::parse(int)"), ("_ZN4host5parseEi.cold", "host::parse(int)"),
     ("_ZN4host5parseEi", "host::parse(int)"),
     // Names that somebody wrote, in other languages.

@@ -111,6 +111,8 @@ struct csymbols_frame {
   // The symbol table shows that the code of several functions was merged into one. DWARF names the
   // first of them.
   bool merged;
+  // The linkage name is that of a function of the module with a dot and the compiler's name of a copy behind it: `sum.avx2`.
+  bool is_copy;
   // The file that declares the function, and the source file whose compilation saw the declaration, with the directory
   // that relative names start from.
   const char *declared_in, *unit_name, *unit_directory;
@@ -141,7 +143,10 @@ struct csymbols_facts {
 };
 struct csymbols_facts csymbols_facts(const csymbols_module *module);
 
-// A demangled copy of a Swift or C++ linkage name, to be freed with free(); NULL if it is not mangled or too long.
+// A demangled copy of a Swift or C++ linkage name, to be freed with free(); NULL if it is not mangled.
+//
+// What a compiler has put behind the name of a copy or a part of a function is left out. NULL also if the text would have more
+// than 64 KiB, or if only making it would show that it has not.
 char *csymbols_demangle(const char *linkage_name, size_t length);
 
 #ifdef __cplusplus

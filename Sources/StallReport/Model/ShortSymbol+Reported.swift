@@ -3,7 +3,7 @@ extension ShortSymbol {
   /// The short form of a reported symbol: that of a Swift function, and the symbol itself in other languages.
   package static func shorten(_ symbol: String) -> String {
     guard isSwiftText(symbol) else { return symbol }
-    return symbol.hasPrefix("async_Main") ? shorten(symbol, linkageName: symbol) : shorten(symbol, linkageName: "$s")
+    return shorten(symbol, linkageName: isTopLevelOfAsyncMain(symbol) ? symbol : "$s")
   }
 
   /// Whether nobody wrote the function of a reported symbol: a thunk, a partial application, a witness.
@@ -49,13 +49,14 @@ extension ShortSymbol {
   private static func isSwiftText(_ symbol: String) -> Bool {
     guard !symbol.contains(text: "::") else { return false }
     let starts = [
-      "closure #", "implicit closure #", "static ", "(extension in ", "@objc ", "@nonobjc ", "async_Main",
+      "closure #", "implicit closure #", "static ", "(extension in ", "@objc ", "@nonobjc ",
       "partial apply forwarder for ", "protocol witness for ", "reabstraction thunk ", "default argument ",
       "variable initialization expression of ", "one-time initialization function for ", "type metadata ", "outlined ",
       "key path ", "dispatch thunk ", "vtable thunk ", "generic specialization <",
       "function signature specialization <",
     ]
-    return starts.contains(where: symbol.hasPrefix) || symbol.contains(text: " -> ") || symbol.contains(text: " : ")
+    return starts.contains(where: symbol.hasPrefix) || isTopLevelOfAsyncMain(symbol) || symbol.contains(text: " -> ")
+      || symbol.contains(text: " : ")
       || symbol.hasSuffix("deinit")
       || symbol.contains(text: " resume partial function for ")
   }

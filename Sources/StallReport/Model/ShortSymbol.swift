@@ -20,16 +20,18 @@ package enum ShortSymbol {
       return isMerged(symbol, linkageName: linkageName) ? mergedMark + short : short
     }
     if linkageName.hasPrefix("_Z") { return cxx(Array(symbol.utf8)) }
-    if linkageName.hasPrefix("async_Main") { return "main.swift (top level)" }
+    if isTopLevelOfAsyncMain(linkageName) { return "main.swift (top level)" }
     return withoutCopyMarks(symbol)
   }
 
-  /// The full name without what makes a copy or a part of a function differ from the function: a specialization and a
-  /// resumed part of an `async` function are the function, in debug and in release; so are the copies and parts that GCC and LLVM
-  /// make of functions in C and C++.
+  /// The full name without what makes a copy or a part of a function differ from the function.
+  ///
+  /// A specialization and a resumed part of an `async` function are the function, in debug and in release; so are the copies
+  /// and parts that GCC and LLVM make of functions in C. Marks behind mangled names are gone once these are demangled.
   ///
   /// Merged code stays marked, in front: it is the function's, and that of others.
   package static func withoutDisguise(_ symbol: String, linkageName: String) -> String {
+    if isTopLevelOfAsyncMain(linkageName) { return asyncMain }
     guard isSwift(linkageName) else { return withoutCopyMarks(symbol) }
     let text = Array(symbol.utf8)
     let plain = withoutDisguise(text[...])
@@ -56,6 +58,20 @@ package enum ShortSymbol {
     guard isSwift(linkageName) else { return generatedNames.contains { linkageName.hasPrefix($0) } }
     let text = withoutDisguise(Array(symbol.utf8)[...])
     return generatedPrefixes.contains { text.starts(with: $0.utf8) } || symbol.contains(text: " value witness for ")
+  }
+
+  private static let asyncMain = "async_Main"
+
+  /// Whether a function is the top level of an asynchronous `main.swift`, or its part behind an `await` (`async_MainTY1_`).
+  ///
+  /// It is the one function of Swift that has parts and no mangled name.
+  package static func isTopLevelOfAsyncMain(_ linkageName: String) -> Bool {
+    guard linkageName.hasPrefix(asyncMain) else { return false }
+    let part = linkageName.utf8.dropFirst(asyncMain.utf8.count)
+    let isPart = part.starts(with: "TQ".utf8) || part.starts(with: "TY".utf8)
+    return part.isEmpty
+      || isPart && part.last == UInt8(ascii: "_")
+        && part.dropFirst(2).dropLast().allSatisfy { $0 >= 0x30 && $0 <= 0x39 }
   }
 
   static let depthLimit = 16
@@ -325,42 +341,9 @@ extension ShortSymbol {
   }
 }
 
-// MARK: - C and C++
+// MARK: - C++
 
 extension ShortSymbol {
-  /// What GCC and LLVM put behind the name of a function when they make a copy of it, or split a part off.
-  private static let copyMarks: Set<Substring> = [
-    "constprop", "isra", "part", "cold", "lto_priv", "localalias", "llvm", "specialized",
-  ]
-
-  /// `parse` from `parse.constprop.0.isra.0`, and `host::parse(int)` from `host::parse(int) [clone .isra.0] [clone .cold]`.
-  ///
-  /// No name in the source of C or C++ has a dot. Names of other languages have dots: what is not
-  /// one of these marks stays.
-  private static func withoutCopyMarks(_ symbol: String) -> String {
-    guard symbol.utf8.contains(UInt8(ascii: ".")) else { return symbol }
-    var name = symbol[...]
-    // __cxa_demangle of libstdc++ writes ` [clone .cold]`, that of LLVM ` (.cold)`.
-    for (open, close) in [(" [clone .", "]"), (" (.", ")")] {
-      while name.hasSuffix(close), let start = name.indices.last(where: { name[$0...].hasPrefix(open) }),
-        isCopyMark(name[start...].dropFirst(open.count).dropLast())
-      {
-        name = name[..<start]
-      }
-    }
-    if let dot = name.firstIndex(of: "."), dot > name.startIndex, isCopyMark(name[name.index(after: dot)...]) {
-      name = name[..<dot]
-    }
-    return String(name)
-  }
-
-  /// Whether a text is such marks with their numbers: `constprop.0.cold`.
-  private static func isCopyMark(_ text: Substring) -> Bool {
-    let words = text.split(separator: ".", omittingEmptySubsequences: false)
-    guard let first = words.first, copyMarks.contains(first) else { return false }
-    return words.allSatisfy { copyMarks.contains($0) || (!$0.isEmpty && $0.allSatisfy(\.isNumber)) }
-  }
-
   /// `ns::Class::method` from `int ns::Class<int>::method<char>(int, char) const`.
   private static func cxx(_ symbol: [UInt8]) -> String {
     var result: [UInt8] = []
@@ -368,22 +351,24 @@ extension ShortSymbol {
     var index = 0
     while index < symbol.count {
       let rest = symbol[index...]
+      let byte = symbol[index]
       // A name of its own: its brackets and blanks are not those of arguments.
-      if let whole = [
-        "(anonymous namespace)", "operator()", "operator<<=", "operator<<", "operator<=>", "operator<=",
-        "operator<", "operator>>=", "operator>>", "operator>=", "operator->*", "operator->", "operator>",
-        "operator new",
-        "operator delete",
-      ].first(where: { rest.starts(with: $0.utf8) }) {
+      if byte == UInt8(ascii: "(") || byte == UInt8(ascii: "o"),
+        let whole = [
+          "(anonymous namespace)", "operator()", "operator<<=", "operator<<", "operator<=>", "operator<=",
+          "operator<", "operator>>=", "operator>>", "operator>=", "operator->*", "operator->", "operator>",
+          "operator new",
+          "operator delete",
+        ].first(where: { rest.starts(with: $0.utf8) })
+      {
         if angles == 0 { result += Array(whole.utf8) }
         index += whole.utf8.count
         continue
       }
       // A conversion: its name is a type, blanks and all.
-      if angles == 0, rest.starts(with: "operator ".utf8) {
+      if angles == 0, byte == UInt8(ascii: "o"), rest.starts(with: "operator ".utf8) {
         return String(decoding: result + Array(rest.prefix { $0 != UInt8(ascii: "(") }), as: UTF8.self)
       }
-      let byte = symbol[index]
       switch byte {
       case UInt8(ascii: "<"): angles += 1
       case UInt8(ascii: ">"): angles = max(0, angles - 1)
