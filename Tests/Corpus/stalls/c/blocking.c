@@ -433,7 +433,7 @@ static NOINLINE int wait_for_child(pid_t child) {
   return waitpid(child, &status, 0) + status;
 }
 
-// stall waitpid: unknown in wait_for_child
+// stall waitpid: lock in wait_for_child
 STALL(waitpid) {
   pid_t child = fork();
   if (child == 0) {
@@ -445,5 +445,5 @@ STALL(waitpid) {
 
 static NOINLINE int run_command(const char *command) { return system(command) + 1; }
 
-// stall system: unknown in run_command
+// stall system: lock in run_command
 STALL(system) { result = (uint64_t)run_command("sleep 0.25"); }

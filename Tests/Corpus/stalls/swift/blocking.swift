@@ -219,7 +219,7 @@ func waitForChild(_ child: pid_t) -> Int32 {
 }
 
 // What a child does, the monitor does not know.
-// stall process: unknown in stalls.waitForChild(Swift.Int32) -> Swift.Int32
+// stall process: lock in stalls.waitForChild(Swift.Int32) -> Swift.Int32
 @inline(never)
 func stallProcess() {
   var child: pid_t = 0
