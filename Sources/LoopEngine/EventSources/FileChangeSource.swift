@@ -7,7 +7,7 @@ extension Loop {
   /// Each source takes an inotify instance. By default a user may have 128 (`fs.inotify.max_user_instances`).
   public final class FileChangeSource: DescriptorSource, @unchecked Sendable {
     /// What can happen to a file.
-    public struct Change: OptionSet, Hashable, Sendable {
+    public struct Change: OptionSet, Hashable, Sendable, CustomStringConvertible {
       /// The kernel's bits (`IN_MODIFY` and so on).
       public let rawValue: UInt32
 
@@ -46,6 +46,17 @@ extension Loop {
       ///
       /// Reported whether asked for or not.
       public static var overflowed: Change { Change(rawValue: UInt32(IN_Q_OVERFLOW)) }
+
+      /// The changes in words, as `[.created, .directory]`.
+      // Here: in an extension, Swift 6.3 sometimes does not find the superclass of the source around it.
+      public var description: String {
+        words([
+          ("modified", .modified), ("attributes", .attributes), ("closedAfterWriting", .closedAfterWriting),
+          ("created", .created), ("deleted", .deleted), ("movedFrom", .movedFrom), ("movedTo", .movedTo),
+          ("deletedItself", .deletedItself), ("movedItself", .movedItself), ("ended", .ended),
+          ("directory", .directory), ("overflowed", .overflowed),
+        ])
+      }
     }
 
     /// Makes a source for a path; it works once it is added to a loop.
@@ -84,17 +95,5 @@ extension Loop {
         }
       }
     }
-  }
-}
-
-extension Loop.FileChangeSource.Change: CustomStringConvertible {
-  /// The changes in words, as `[.created, .directory]`.
-  public var description: String {
-    words([
-      ("modified", .modified), ("attributes", .attributes), ("closedAfterWriting", .closedAfterWriting),
-      ("created", .created), ("deleted", .deleted), ("movedFrom", .movedFrom), ("movedTo", .movedTo),
-      ("deletedItself", .deletedItself), ("movedItself", .movedItself), ("ended", .ended), ("directory", .directory),
-      ("overflowed", .overflowed),
-    ])
   }
 }
