@@ -182,13 +182,14 @@ struct HeartbeatTests {
 
   @Test func poolsThreadsAreRecognisedByTheirFunctions() {
     func thread(_ name: String, _ symbols: [String]) -> StallReport.Report.OtherThread {
-      StallReport.Report.OtherThread(id: 7, name: name, role: .other, stack: symbols.map { StackFrame(symbol: $0) })
+      let stack = symbols.map { StackFrame(symbol: $0, owner: $0 == "f()" ? .host : .runtime) }
+      return StallReport.Report.OtherThread(id: 7, name: name, role: .other, stack: stack)
     }
     let task = ["usleep", "f()", "swift_job_run", "_dispatch_continuation_pop", "_dispatch_worker_thread"]
     #expect(WorkerPool.cooperative.owns(thread("oot.default-qos", task)))
     #expect(!WorkerPool.cooperative.owns(thread("oot.utility-qos", task)))
     // Blocks of the queue that has the same threads, and of others.
-    let block = ["usleep", "f()", "_dispatch_client_callout", "_dispatch_worker_thread"]
+    let block = ["usleep", "f()", "_dispatch_root_queue_drain", "_dispatch_worker_thread"]
     #expect(WorkerPool.cooperative.owns(thread("oot.default-qos", block)))
     for name in ["oot.utility-qos", "-qos.overcommit", "app"] {
       #expect(!WorkerPool.cooperative.owns(thread(name, block)), "\(name)")

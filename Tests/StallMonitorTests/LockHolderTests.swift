@@ -112,10 +112,12 @@ extension CapturesInThisProcess {
       let words = memory.bindMemory(to: UInt32.self, capacity: 5)
       for (index, word) in [2, 0, 0x3fff_ff00, 1, 0].enumerated() { words[index] = UInt32(word) }
       let futex = try #require((0..<1024).first { KernelCall($0)?.name == "futex" })
-      func waitedFor(private flag: UInt64) -> (WaitedFor, LockHolder.Candidate?) {
+      func waitedFor(
+        private flag: UInt64, timeout: UInt64 = 0, at address: UnsafeMutableRawPointer? = nil
+      ) -> (WaitedFor, LockHolder.Candidate?) {
         let call = ThreadProbe.BlockedCall(
-          number: futex, arguments: (UInt64(UInt(bitPattern: memory)), flag, 2, 0, 0, 0), stackPointer: 1,
-          programCounter: 1)
+          number: futex, arguments: (UInt64(UInt(bitPattern: address ?? memory)), flag, 2, timeout, 0, 0),
+          stackPointer: 1, programCounter: 1)
         return (
           LockHolder.unnamed(for: call, of: clinux_gettid(), in: OwnProcess()),
           LockHolder.candidate(for: call, of: clinux_gettid())
@@ -125,8 +127,12 @@ extension CapturesInThisProcess {
       // A thread of this process has that number, or one in another PID namespace.
       words[2] = UInt32(clinux_gettid())
       #expect(waitedFor(private: 0) == (.threadOrProcess, nil))
-      // No other process wakes the waiter of a private futex.
+      // Its time limit ends the wait, whoever holds the lock.
+      #expect(waitedFor(private: 0, timeout: 8) == (.timeLimit, nil))
+      // No other process wakes the waiter of a private futex, and none has this thread's memory.
       #expect(waitedFor(private: 128).1?.holder.thread == clinux_gettid())
+      var own = (UInt64(2), UInt64(0))
+      #expect(withUnsafeMutableBytes(of: &own) { waitedFor(private: 0, at: $0.baseAddress) } == (.thread, nil))
     }
 
     /// Memory that no other process can have, and memory that another one may have.

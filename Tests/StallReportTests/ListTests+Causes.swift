@@ -27,10 +27,11 @@ extension ListTests {
   /// The test that provokes a cause, with its file; nil if the corpus does.
   private func provocation(of cause: Cause) -> (test: String, file: String)? {
     switch cause {
-    case .running, .lock, .io, .sleep, .unknown: nil
+    case .running, .lock, .io, .sleep: nil
     case .starved: ("loopWithoutAProcessorIsStarved", "CauseTests")
     case .throttled: ("loopOverItsQuotaIsThrottled", "CauseTests")
     case .fault: ("loopThatReadsItsMemoryFromDiskIsInFaults", "CauseTests")
+    case .unknown: ("threadThatIsNotKnownIsNotGuessed", "HeartbeatTests")
     case .stopped: ("stoppedProcessIsReportedOnceAndNamesNoFunction", "HealthyHostTests")
     }
   }

@@ -31,9 +31,10 @@ extension LockHolder {
     for call: ThreadProbe.BlockedCall, of waiter: Int32, in process: any ProcessAccess
   ) -> WaitedFor {
     let system = SystemCall(call)
-    guard let futex = system.futex, !futex.isPrivate,
-      LockSearch(futex: futex, waiter: waiter, process: process, layouts: .current).isHeldElsewhere()
-    else { return system.waitedFor }
-    return .process
+    guard let futex = system.futex, system.waitedFor == .threadOrProcess else { return system.waitedFor }
+    // C++'s futures say of no futex that it is private.
+    if process.isPrivate(futex.address) { return .thread }
+    let search = LockSearch(futex: futex, waiter: waiter, process: process, layouts: .current)
+    return search.isHeldElsewhere() ? .process : .threadOrProcess
   }
 }

@@ -23,7 +23,7 @@ struct LockSearch {
 
   /// Whether a mutex that processes share is held, and by no thread of this one.
   func isHeldElsewhere() -> Bool {
-    guard !futex.isPrivate, let owner = mutexOwner() else { return false }
+    guard let owner = mutexOwner() else { return false }
     return process.lacksThread(Int32(owner))
   }
 

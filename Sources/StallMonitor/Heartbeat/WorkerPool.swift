@@ -27,7 +27,8 @@ enum WorkerPool: Sendable {
       // they want, are other pools'.
       let name = thread.name ?? ""
       let runsJob = symbols.contains { $0.hasPrefix("swift_job_run") }
-      if name.hasSuffix(".default-qos") { return runsJob || symbols.contains("_dispatch_client_callout") }
+      // libdispatch calls a block by a jump, which leaves no frame of its own.
+      if name.hasSuffix(".default-qos") { return runsJob || thread.stack.contains { $0.owner == .host } }
       if name.hasSuffix("-qos") || name.hasSuffix("-qos.overcommit") { return false }
       // A libdispatch that names no threads: a block may be any queue's. The main actor's jobs run on a serial queue, which another kind
       // of worker serves.

@@ -106,7 +106,10 @@ final class StallSampler {
     }
     var chain = chain
     chain.resolve(stack: sample.stack, with: resolver)
-    (sample.wait, sample.waitedFor, sample.lockHolder) = (chain.wait, chain.waitedFor, chain.holder)
+    // A thread that is stopped is in no call, and has words of its own.
+    if let wait = chain.wait {
+      (sample.wait, sample.waitedFor, sample.lockHolder) = (wait, chain.waitedFor, chain.holder)
+    }
     (sample.threads, sample.deadlock) = (chain.threads, chain.deadlock)
     // After the new sample's own names: what is left of the time is for those that were left without.
     loop.completeNames(resolver.complete)
