@@ -42,7 +42,7 @@ extension SymbolizedFrame {
     // of declaration. It marks the top level of an asynchronous main.swift as artificial, too,
     // although it is in the source. GCC marks each lambda's call as artificial, although it is in
     // the source.
-    let isLambda = frame.name.map { strcmp($0, "operator()") == 0 } ?? false
+    let isLambda = frame.name.map { strncmp($0, "operator()", 10) == 0 } ?? false
     // So does swiftc with an initializer that the optimizer has taken the type from, and with what `async let` runs.
     let isWritten = isLambda || (frame.declared && full.map(Self.isInitializerOrAsyncLet) ?? false)
     let made = (frame.artificial && !isWritten) || (frame.described && !frame.declared && name.hasPrefix("$s"))
