@@ -59,6 +59,8 @@ import Testing
     Example("_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector::push_back"),
     Example("_ZN12_GLOBAL__N_14workEv", "(anonymous namespace)::work"),
     Example("_ZNK4host6EngineclEi", "host::Engine::operator()"),
+    Example("_ZNK7genericMUlT_E_clImEEDaS_", "generic"),
+    Example("_ZZ4mainENKUlvE_clEv", "main"),
     Example("_ZN4hostltERKNS_1AES2_", "host::operator<"),
     Example("_ZN4host3maxIiEET_S1_S1_", "host::max"),
     Example("main", "main"),
@@ -189,7 +191,9 @@ import Testing
     let source = """
       volatile int spins;
       template <typename Action> __attribute__((noinline)) void perform(Action action) { for (;;) action(); }
+      auto generic = [](auto step) __attribute__((noinline)) { spins = spins + step; };
       int main() {
+        generic(2);
         perform([]() __attribute__((noinline)) { spins = spins + 1; });
         return 0;
       }
@@ -198,12 +202,16 @@ import Testing
     try source.write(toFile: fixtures.path("lambda.cpp"), atomically: true, encoding: .utf8)
     try fixtures.run([compiler, "-g", level, "-Wl,--build-id=sha1", "-o", "lambda", "lambda.cpp"])
     let module = try fixtures.module(fixtures.path("lambda"))
-    let lambda = try #require(try fixtures.functions(module.path).first { $0.name.hasPrefix("_ZZ4mainENK") })
+    let functions = try fixtures.functions(module.path)
+    let lambdas = functions.filter { $0.name.hasPrefix("_ZZ4mainENK") || $0.name.contains("clIiEE") }
+    #expect(lambdas.count == 2)
     let symbolizer = Symbolizer(byteBudget: 64 << 20, debugRoots: [])
-    let names = symbolizer.symbolize(module: module, address: lambda.address, deadline: SymbolClock.generous()).frames
-    let stack = StackFrame(module: module.path, offset: lambda.address).named(names, isExecutable: true)
-    #expect(Culprit.frame(of: stack)?.symbol?.contains("::operator()() const") == true, "\(stack)")
-    #expect(stack.first?.isHostCode == true)
+    for lambda in lambdas {
+      let names = symbolizer.symbolize(module: module, address: lambda.address, deadline: SymbolClock.generous()).frames
+      let stack = StackFrame(module: module.path, offset: lambda.address).named(names, isExecutable: true)
+      #expect(Culprit.frame(of: stack)?.symbol?.contains("::operator()") == true, "\(stack)")
+      #expect(stack.first?.isHostCode == true)
+    }
   }
 
   struct Ownership: Sendable {

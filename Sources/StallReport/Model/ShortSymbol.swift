@@ -376,6 +376,9 @@ extension ShortSymbol {
       // The return type ends where a blank does; arguments end the name.
       case UInt8(ascii: " "): result = []
       case UInt8(ascii: "(") where !result.isEmpty: return String(decoding: result, as: UTF8.self)
+      // A lambda has the name of what it is in: a function, or a variable.
+      case UInt8(ascii: "{") where !result.isEmpty && rest.starts(with: "{lambda(".utf8):
+        return String(decoding: result.dropLast(2), as: UTF8.self)
       default: result.append(byte)
       }
       index += 1
