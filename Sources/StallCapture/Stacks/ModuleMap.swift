@@ -1,3 +1,4 @@
+import CLinux
 import CUnwind
 import PlatformLibc
 import StallReport
@@ -57,9 +58,11 @@ package struct ModuleMap {
   ///
   /// The main program is another file if the dynamic loader was executed with it as its argument.
   private static func isExecuted(_ path: String) -> Bool {
-    withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 4096) { buffer in
+    if clinux_has_interpreter() { return true }
+    return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 4096) { buffer in
       let count = readlink("/proc/self/exe", buffer.baseAddress!, buffer.count)
-      return count <= 0 || buffer[..<count].elementsEqual(path.utf8)
+      // As the path was made: a name need not be UTF-8.
+      return count <= 0 || String(decoding: buffer[..<count], as: UTF8.self) == path
     }
   }
 
