@@ -10,18 +10,35 @@ struct Measurement {
   var microsecondsPerLine: Double
   /// Lines per second that arrived.
   var linesPerSecond: Double
+  /// From the first of the hosts' connections until a report of each can be read in the file, in milliseconds.
+  var firstReports: Double
 
-  /// Sends reports, `rate` a second or as fast as they are taken, and waits until all have arrived.
-  init(_ collector: Collector, lines total: Int, rate: Double?, hosts count: Int = 1000) throws {
-    let hosts = try Hosts(
-      count: count, path: collector.socketPath, frames: Hosts.unknownFrames, isAcknowledged: collector.acknowledges)
+  /// Connects all hosts, and sends a report of each; then sends `lines` reports, `rate` a second or as fast as they are taken, and waits
+  /// until all have arrived.
+  ///
+  /// Times and costs are those of the lines behind each host's first: a daemon that accepts connections later than connect(2) returns
+  /// would else be charged for them in its lines, and another one not.
+  init(_ collector: Collector, lines: Int, rate: Double?, hosts count: Int = 1000) throws {
+    let total = count + lines
     let arrivals = Arrivals(path: collector.output.path, capacity: total)
     var sent = [UInt64](repeating: 0, count: total)
+    let begin = Arrivals.now()
+    let hosts = try Hosts(
+      count: count, path: collector.socketPath, frames: Hosts.unknownFrames, isAcknowledged: collector.acknowledges)
+    var next = 0
+    while next < count {
+      sent[next] = Arrivals.now()
+      hosts.send(next)
+      next += 1
+    }
+    let limit = Arrivals.now() + 60_000_000_000
+    while hosts.outstanding > 0 || arrivals.count < count, Arrivals.now() < limit { hosts.serve(milliseconds: 1) }
+    firstReports = Double(Arrivals.now() - begin) / 1e6
     let cpu = collector.processorTime()
     let start = Arrivals.now()
-    var next = 0
     while next < total {
-      let due = rate.map { min(total, Int(Double(Arrivals.now() - start) / 1e9 * $0) + 1) } ?? min(total, next + 100)
+      let due =
+        rate.map { min(total, count + Int(Double(Arrivals.now() - start) / 1e9 * $0) + 1) } ?? min(total, next + 100)
       while next < due {
         sent[next] = Arrivals.now()
         hosts.send(next)
@@ -33,10 +50,11 @@ struct Measurement {
     let deadline = Arrivals.now() + 60_000_000_000
     while hosts.outstanding > 0 || arrivals.count < total, Arrivals.now() < deadline { hosts.serve(milliseconds: 5) }
     let seconds = Double(Arrivals.now() - start) / 1e9
-    microsecondsPerLine = (collector.processorTime() - cpu) / Double(total) * 1e6
+    microsecondsPerLine = (collector.processorTime() - cpu) / Double(lines) * 1e6
     arrivals.stop()
-    latencies = arrivals.times.enumerated().compactMap { $1 == 0 ? nil : Double($1 &- sent[$0]) / 1e6 }
-    lost = total - latencies.count + arrivals.twice + hosts.outstanding
+    let arrived = arrivals.times.enumerated().filter { $0.element != 0 }
+    latencies = arrived.filter { $0.offset >= count }.map { Double($0.element &- sent[$0.offset]) / 1e6 }
+    lost = total - arrived.count + arrivals.twice + hosts.outstanding
     linesPerSecond = Double(latencies.count) / seconds
   }
 }
