@@ -48,7 +48,6 @@ extension Loop {
       public static var overflowed: Change { Change(rawValue: UInt32(IN_Q_OVERFLOW)) }
 
       /// The changes in words, as `[.created, .directory]`.
-      // Here: in an extension, Swift 6.3 sometimes does not find the superclass of the source around it.
       public var description: String {
         words([
           ("modified", .modified), ("attributes", .attributes), ("closedAfterWriting", .closedAfterWriting),
