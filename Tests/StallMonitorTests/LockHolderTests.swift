@@ -127,7 +127,7 @@ extension CapturesInThisProcess {
       // A thread of this process has that number, or one in another PID namespace.
       words[2] = UInt32(clinux_gettid())
       #expect(waitedFor(private: 0) == (.threadOrProcess, nil))
-      // Its time limit ends the wait, whoever holds the lock.
+      // Its time limit ends the wait: it waits for no thread in particular.
       #expect(waitedFor(private: 0, timeout: 8) == (.timeLimit, nil))
       // No other process wakes the waiter of a private futex, and none has this thread's memory.
       #expect(waitedFor(private: 128).1?.holder.thread == clinux_gettid())

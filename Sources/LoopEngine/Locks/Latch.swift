@@ -31,9 +31,9 @@ final class Latch: @unchecked Sendable {
   func wait(atMost nanoseconds: Int64) -> Bool {
     let deadline = clinux_monotonic() + nanoseconds
     while word.pointee.load(ordering: .acquiring) == 0 {
-      let rest = deadline - clinux_monotonic()
-      if rest <= 0 { return false }
-      var time = timespec(tv_sec: Int(rest / 1_000_000_000), tv_nsec: Int(rest % 1_000_000_000))
+      let remaining = deadline - clinux_monotonic()
+      if remaining <= 0 { return false }
+      var time = timespec(tv_sec: Int(remaining / 1_000_000_000), tv_nsec: Int(remaining % 1_000_000_000))
       _ = clinux_futex_wait(word, 0, &time)
     }
     return true

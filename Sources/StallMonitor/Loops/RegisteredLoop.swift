@@ -122,10 +122,10 @@ final class ExpectedThread: Sendable {
 
   init(_ loop: RegisteredLoop) { self.loop = loop }
 
-  deinit { loop.giveUp() }
+  deinit { loop.endWithoutThread() }
 }
 
 extension RegisteredLoop {
-  /// Ends the watch if its thread has never turned up.
-  fileprivate func giveUp() { if !hasThread.load(ordering: .acquiring) { end() } }
+  /// Ends the watch if the loop's thread has never been prepared for it.
+  fileprivate func endWithoutThread() { if !hasThread.load(ordering: .acquiring) { end() } }
 }
