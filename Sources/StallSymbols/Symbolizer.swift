@@ -4,7 +4,7 @@ import StallReport
 
 /// Finds function names, files, lines and inlined frames for addresses in ELF modules.
 ///
-/// **Threads.** An instance belongs to one thread (the watchdog's). Call ``load()`` on any thread, and ``prepareThread()``
+/// **Threads.** An instance belongs to one thread. Call ``load()`` on any thread, and ``prepareThread()``
 /// on the thread that will use the instance, both before the first stall: they may take the loader's lock. Nothing else
 /// here does.
 ///
@@ -143,6 +143,12 @@ package final class Symbolizer {
   /// Debug information goes first: symbols are small, and enough for a name.
   package func trim() {
     shed(sparing: nil)
+  }
+
+  /// Lets go of all modules and answers.
+  package func release() {
+    (modules, last, moduleBytes) = ([:], nil, 0)
+    (young, old, youngBytes, oldBytes) = ([:], [:], 0, 0)
   }
 
   private func module(for identity: ModuleIdentity) -> Module {

@@ -42,7 +42,7 @@ package struct ThreadProbe: ~Copyable {
   deinit { text.deallocate() }
 
   /// The state of a thread, from `/proc/PID/task/TID/syscall` (proc(5)).
-  package enum Activity: Equatable {
+  package enum Activity: Equatable, Sendable {
     /// On a processor, or waiting for one.
     case running
     /// Blocked in the kernel.
@@ -52,7 +52,7 @@ package struct ThreadProbe: ~Copyable {
   }
 
   /// A thread that is blocked in the kernel: in a system call, or (`number` -1) in a page fault or the like.
-  package struct BlockedCall: Equatable {
+  package struct BlockedCall: Equatable, Sendable {
     package var number: Int64
     /// In the order of the calling convention.
     ///

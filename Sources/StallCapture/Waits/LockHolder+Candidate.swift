@@ -6,12 +6,12 @@ import StallReport
 /// thread of this process, and the waiter's stack, where it has names, is in that lock's function.
 extension LockHolder {
   /// A thread that is waited for, unless the waiter's stack speaks against it.
-  package struct Candidate: Equatable {
+  package struct Candidate: Equatable, Sendable {
     package var holder: LockHolder
     package var function: Function
 
     /// Which function's frame the waiter's stack must have.
-    package enum Function { case any, mutex, readLock, writeLock }
+    package enum Function: Sendable { case any, mutex, readLock, writeLock }
   }
 
   /// Finds the thread that `waiter` may wait for, or nil.

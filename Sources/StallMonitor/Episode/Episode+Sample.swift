@@ -6,14 +6,21 @@ extension Episode {
   struct Sample {
     /// Whose stack it is; nil if no thread served the loop.
     var thread: Int32?
+    var threadName: String?
     var activity: ThreadProbe.Activity
     var cause: Cause
     /// What it waited in, in words.
     var wait: String?
     /// What it waited for, if `lockHolder` is nil.
     var waitedFor: WaitedFor?
-    /// The stack, resolved; empty if it could not be taken.
+    /// The stack; empty if it could not be taken.
     var stack: [StackFrame]
+    /// Whom it waits for, until names show whether that is so.
+    var chain: WaitChain?
+    /// Whose threads `threads` are to be, of those that were met.
+    var pool: WorkerPool?
+    /// How many runs of Foundation's loop were known; nil if others are no concern.
+    var knownRuns: Int?
     /// How the stack was taken.
     var method: CaptureMethod?
     var isApproximate = false
@@ -42,6 +49,9 @@ extension Episode {
       Sample(thread: nil, activity: .unknown, cause: cause, stack: [], failure: .notSampled)
     }
 
+    /// The thread that it waits for, as far as that is known.
+    var holder: Int32? { lockHolder?.thread ?? chain?.holder }
+
     /// What identifies the responsible function.
     var functionKey: String {
       failure == .notSampled ? "not sampled" : Culprit.frame(of: stack)?.functionKey ?? ""
@@ -59,7 +69,8 @@ extension Episode {
     /// The same without evidence for a responsible function.
     func withoutFunction(_ failure: CaptureFailure) -> Sample {
       Sample(
-        thread: thread, activity: .unknown, cause: .unknown, stack: [], failure: failure, mode: mode, starves: starves)
+        thread: thread, threadName: threadName, activity: .unknown, cause: .unknown, stack: [], failure: failure,
+        mode: mode, starves: starves)
     }
 
     /// Notes how the stack was taken, and what is uncertain of it.
@@ -79,11 +90,6 @@ extension Episode {
       default: break
       }
     }
-
-    /// Whether a frame has no name for lack of time.
-    var isPending: Bool {
-      stack.contains { $0.pending != nil } || threads.contains { $0.stack.contains { $0.pending != nil } }
-    }
   }
 
   /// What is kept of a sample beside its stack.
@@ -94,7 +100,8 @@ extension Episode {
     var weight: UInt64
     var cause: Cause
     var wait: String?
-    var culprit: String?
+    /// Where its stack ends in the tree.
+    var node: Int?
     var failure: CaptureFailure?
   }
 }

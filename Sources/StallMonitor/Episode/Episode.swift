@@ -42,12 +42,11 @@ struct Episode {
   private var causeWeights: [Cause: UInt64] = [:]
   // The latest of the samples that are recorded, which gains weight until the next.
   private var latest: (sample: Sample, time: UInt64)?
-  // Stacks that are not in the tree yet, for lack of time for their names.
-  private var unnamed: [(stack: [StackFrame], weight: UInt64, samples: Int)] = []
   /// All stacks, merged.
   private(set) var tree = CallTree()
-  /// The same by the places in the code, for the tool that adds missing names.
-  private(set) var places = CallTree(by: .place)
+  // The same without names, for the tool that adds them, and which node of it is which of the tree's; both once there are names.
+  private var places: CallTree?
+  private var nodes: [Int?] = []
   /// The first samples, at most ``summaryLimit``.
   private(set) var summaries: [SampleSummary] = []
 
@@ -57,20 +56,32 @@ struct Episode {
     var kind: Cause
     var weight: UInt64
     var sample: Sample
+    // When that was taken.
+    var time: UInt64
 
-    init(_ sample: Sample, weight: UInt64) {
+    init(_ sample: Sample, weight: UInt64, time: UInt64) {
       (key, kind, self.weight, self.sample) = (sample.functionKey, sample.cause.kind, weight, sample)
+      self.time = time
+    }
+
+    /// Adds the time of another one that it represents.
+    ///
+    /// The latest sample of a kind represents it: its state and its callout are the nearest to now. But not without the other threads:
+    /// they are not captured each time.
+    mutating func add(_ other: Candidate) {
+      weight += other.weight
+      if other.time > time, other.sample.isSweep || !sample.isSweep { (sample, time) = (other.sample, other.time) }
     }
 
     func hasFunction(of other: Candidate) -> Bool { key == other.key && kind == other.kind }
 
     func represents(_ other: Candidate) -> Bool {
-      hasFunction(of: other) && sample.lockHolder?.thread == other.sample.lockHolder?.thread
+      hasFunction(of: other) && sample.holder == other.sample.holder
     }
   }
 
   private static let spacedLimit = 40
-  private static let candidateLimit = 16
+  private static let candidateLimit = 32
   private static let summaryLimit = 256
 
   init(
@@ -160,12 +171,12 @@ struct Episode {
 
   private mutating func record(_ sample: Sample, at time: UInt64, weight: UInt64, isSample: Bool = true) {
     if isSample { latest = (sample, time) }
-    weigh(sample, weight, samples: isSample ? 1 : 0)
+    let node = weigh(sample, weight, samples: isSample ? 1 : 0, at: isSample ? time : 0)
     guard summaries.count < Self.summaryLimit else { return }
     summaries.append(
       SampleSummary(
-        after: time - start, weight: weight, cause: sample.cause, wait: sample.wait,
-        culprit: Culprit.frame(of: sample.stack)?.name, failure: sample.failure))
+        after: time - start, weight: weight, cause: sample.cause, wait: sample.wait, node: node,
+        failure: sample.failure))
   }
 
   /// What of the time between two samples, or before the first one, each of them represents.
@@ -209,32 +220,28 @@ struct Episode {
     if let last = undecided.indices.last {
       undecided[last].weight += time
     } else if let latest {
-      weigh(latest.sample, time, samples: 0)
+      weigh(latest.sample, time, samples: 0, at: latest.time)
       if let last = summaries.indices.last, summaries[last].after == latest.time - start {
         summaries[last].weight += time
       }
     }
   }
 
-  /// Counts time for what a sample has shown; `samples` is 0 for more time of one that has been counted.
-  private mutating func weigh(_ sample: Sample, _ weight: UInt64, samples: Int) {
+  /// Counts time for what a sample has shown at `time`; `samples` is 0 for more time of one that has been counted.
+  ///
+  /// Returns the node of its stack.
+  @discardableResult
+  private mutating func weigh(_ sample: Sample, _ weight: UInt64, samples: Int, at time: UInt64) -> Int? {
     if sample.failure != .shortCallouts { causeWeights[sample.cause, default: 0] += weight }
-    if sample.stack.contains(where: { $0.pending != nil }) {
-      unnamed.append((sample.stack, weight, samples))
-    } else {
-      tree.add(sample.stack, weight: weight, samples: samples)
-    }
-    places.add(sample.stack.places, weight: weight, samples: samples)
-    let new = Candidate(sample, weight: weight)
+    let node = tree.add(sample.stack, weight: weight, samples: samples)
+    let new = Candidate(sample, weight: weight, time: time)
     if let index = candidates.firstIndex(where: { $0.represents(new) }) {
-      candidates[index].weight += weight
-      // The latest of a kind represents it: its state and its callout are the nearest to now. But not without the other
-      // threads: they are not captured each time.
-      if samples > 0, sample.isSweep || !candidates[index].sample.isSweep { candidates[index].sample = sample }
+      candidates[index].add(new)
     } else {
       if candidates.count == Self.candidateLimit { makeSpace() }
       candidates.append(new)
     }
+    return node
   }
 
   /// Removes the lightest candidate: its time goes to another one of the same function, if any has that.
@@ -251,40 +258,59 @@ struct Episode {
     }
   }
 
-  /// Names what was left without a name for lack of time.
+  /// Names the frames of all samples, and merges what the names show to be one function.
   ///
-  /// Merges samples with the same responsible function. The last call adds frames without names to the tree unchanged.
-  mutating func completeNames(_ complete: ([StackFrame]) -> [StackFrame], isLast: Bool = false) {
-    for (stack, weight, samples) in unnamed.reversed() {
-      let named = complete(stack)
-      guard isLast || !named.contains(where: { $0.pending != nil }) else { break }
-      tree.add(named, weight: weight, samples: samples)
-      unnamed.removeLast()
-    }
-    for index in spacedStacks.indices where spacedStacks[index].stack.contains(where: { $0.pending != nil }) {
-      spacedStacks[index].stack = complete(spacedStacks[index].stack)
-    }
-    if let stack = latest?.sample.stack, stack.contains(where: { $0.pending != nil }) {
-      latest?.sample.stack = complete(stack)
-    }
-    guard candidates.contains(where: \.sample.isPending) else { return }
+  /// - Parameters:
+  ///   - names: The frames of a stack, with their names.
+  ///   - complete: Completes a sample by the names of its stack.
+  mutating func name(_ names: ([StackFrame]) -> [StackFrame], complete: (inout Sample) -> Void = { _ in }) {
+    places = tree
+    (tree, nodes) = tree.named { names([$0]) }
+    for index in spacedStacks.indices { spacedStacks[index].stack = names(spacedStacks[index].stack) }
     var merged: [Candidate] = []
     for var candidate in candidates {
-      if candidate.sample.isPending {
-        candidate.sample.stack = complete(candidate.sample.stack)
-        for index in candidate.sample.threads.indices {
-          candidate.sample.threads[index].stack = complete(candidate.sample.threads[index].stack)
-        }
-        candidate.key = candidate.sample.functionKey
+      candidate.sample.stack = names(candidate.sample.stack)
+      for index in candidate.sample.threads.indices {
+        candidate.sample.threads[index].stack = names(candidate.sample.threads[index].stack)
       }
+      complete(&candidate.sample)
+      candidate.key = candidate.sample.functionKey
       if let index = merged.firstIndex(where: { $0.represents(candidate) }) {
-        merged[index].weight += candidate.weight
-        merged[index].sample = candidate.sample
+        merged[index].add(candidate)
       } else {
         merged.append(candidate)
       }
     }
     candidates = merged
+  }
+
+  /// Forgets the stacks: there is no room for them.
+  mutating func dropStacks() {
+    let last = heaviest?.withoutFunction(.noRoom)
+    (candidates, spacedStacks, summaries, tree) = ([], [], [], CallTree())
+    if let last { candidates = [Candidate(last, weight: 1, time: lastSampleTime)] }
+  }
+
+  /// How much memory it takes, in bytes: an estimate.
+  var size: Int {
+    let stacks = candidates.reduce(0) { $1.sample.threads.reduce($0 + $1.sample.stack.count) { $0 + $1.stack.count } }
+    let frames = stacks + spacedStacks.reduce(0) { $0 + $1.stack.count } + tree.nodes.count
+    return 1024 + frames * MemoryLayout<StackFrame>.stride
+  }
+
+  /// The function that a sample shows, by name.
+  func culprit(of summary: SampleSummary) -> String? {
+    guard let node = summary.node, let named = nodes.isEmpty ? node : nodes[node] else { return nil }
+    return Culprit.frame(of: tree.stack(of: named))?.name
+  }
+
+  /// Whether a sample shows more runs of Foundation's loop than were known.
+  ///
+  /// `frames` names those of Foundation's module.
+  func hasUnseenRun(_ frames: ([StackFrame]) -> [StackFrame]) -> Bool {
+    candidates.contains { candidate in
+      candidate.sample.knownRuns.map { FoundationRuns.count(in: frames(candidate.sample.stack)) > $0 } ?? false
+    }
   }
 
   /// Whether the next sample includes other threads: the 1st, 2nd, 4th, 8th and so on.
@@ -342,7 +368,7 @@ struct Episode {
     guard sampleCount > 1 else { return nil }
     let wantsFingerprint = isRunning && (!isNamed || !tree.certainCommonFrame.isCertain)
     let wantsPath = event == .ended && (!isNamed || !tree.certainPath.isCertain)
-    return wantsFingerprint || wantsPath ? UnnamedCallTree(places) : nil
+    return wantsFingerprint || wantsPath ? UnnamedCallTree(places ?? tree) : nil
   }
 
   private func lighter(_ a: Int, _ b: Int) -> Bool { candidates[a].weight < candidates[b].weight }

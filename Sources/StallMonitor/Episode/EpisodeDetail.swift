@@ -41,7 +41,7 @@ extension Episode {
     object.object("loop", report.loop.writeIdentity)
     object.object("process") { $0.member("pid", report.origin.processID) }
     report.origin.writeService(to: &object)
-    object.array("samples", summaries.map(\.json))
+    object.array("samples", summaries.map { $0.json(culprit: culprit(of: $0)) })
     object.array("tree", tree.nodes.enumerated().map { Self.json(of: $1, id: $0) })
     object.array("threads", (heaviest?.threads ?? []).map { $0.json(frames: $0.stack.map(\.json)) })
     return object
@@ -58,7 +58,7 @@ extension Episode {
 }
 
 extension Episode.SampleSummary {
-  fileprivate var json: JSONWriter {
+  fileprivate func json(culprit: String?) -> JSONWriter {
     var object = JSONWriter()
     object.member("after_ms", milliseconds: after)
     object.member("weight_ms", milliseconds: weight)

@@ -12,7 +12,7 @@ extension LockHolder.Candidate {
     case .any: return true
     case .mutex:
       // Not named for lack of time is not nameless.
-      if stack.prefix(Self.innermost).contains(where: { $0.pending != nil }) { return false }
+      if stack.prefix(Self.innermost).contains(where: \.isPending) { return false }
       if names.contains(where: { $0.contains(text: "pthread_mutex_") || $0.contains(text: "pthread_cond_") }) {
         return true
       }

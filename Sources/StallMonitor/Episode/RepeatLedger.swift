@@ -5,7 +5,7 @@ import StallReport
 /// A stall whose functions were reported less than a window ago is not reported again; at the end
 /// of the window one `stall.suppressed` says how many there were and how long they took. The window
 /// doubles while repetitions continue. A window without a repetition ends the series. Beside that,
-/// no more than a budget of stalls a minute is reported in full. Belongs to the watchdog's thread.
+/// no more than a budget of stalls a minute is reported in full. Belongs to the thread that names.
 final class RepeatLedger {
   /// Whether a stall is reported.
   enum Answer: Equatable {
@@ -81,11 +81,6 @@ final class RepeatLedger {
     guard let entry = entries[Self.key(of: report)] else { return spend(at: now) }
     return report.durationNanoseconds > 1_000_000_000 && report.durationNanoseconds / 2 > entry.longestReported
       && spend(at: now)
-  }
-
-  /// Whether a stall that begins would be counted as a repetition; decides nothing.
-  func knows(_ report: Report, at now: UInt64) -> Bool {
-    entries[Self.key(of: report)].map { $0.end > now || $0.tally.count > 0 } ?? false
   }
 
   /// Notes the end of a stall that was reported.

@@ -1,20 +1,21 @@
 import StallCapture
 import StallReport
 
-/// A blocking chain with names: what the stalled thread waits for, the stacks of those that it waits for, and a deadlock.
-struct WaitChain {
-  /// What the stalled thread is blocked in, in words.
-  private(set) var wait: String?
-  /// The thread that it waits for.
-  private(set) var holder: LockHolder?
-  /// What it waits for, if no thread is named.
-  private(set) var waitedFor: WaitedFor?
-  /// The threads that are waited for, in that order.
-  private(set) var threads: [Report.OtherThread] = []
-  /// Threads that wait in a cycle: each waits for the next, and the last for the first.
-  private(set) var deadlock: [Int32] = []
+/// What the stalled thread waits for, the stacks of those that it waits for, and whether they wait in a circle.
+struct WaitChain: Sendable {
+  /// A thread of the chain, and what it waits for.
+  private struct Link: Sendable {
+    var id: Int32
+    var wait: String?
+    var waitedFor: WaitedFor?
+    var candidate: LockHolder.Candidate?
+    /// The thread as it was met; nil of the stalled one.
+    var thread: Report.OtherThread?
+  }
 
-  private let chain: BlockingChain
+  private let links: [Link]
+  // Where the circle begins in the links.
+  private let circle: Int?
 
   /// Reads what a thread waits for.
   ///
@@ -22,30 +23,66 @@ struct WaitChain {
   ///   - probe: The stalled thread.
   ///   - snapshot: What it was met in just now.
   ///   - capture: What takes the stacks of those that are waited for; nil to leave them alone.
-  init(of probe: borrowing ThreadProbe, in snapshot: ThreadSnapshot, with capture: ThreadCapture?) {
-    chain = BlockingChain(of: probe, in: snapshot, with: capture)
+  ///   - reader: Makes frames of their addresses.
+  init(
+    of probe: borrowing ThreadProbe, in snapshot: ThreadSnapshot, with capture: ThreadCapture?, reader: FrameReader
+  ) {
+    let chain = BlockingChain(of: probe, in: snapshot, with: capture)
+    circle = chain.circle
+    links = chain.links.enumerated().map { index, link in
+      let thread = index == 0 ? nil : Report.OtherThread(id: link.id, snapshot: link.snapshot, role: .lockHolder, reader)
+      return Link(
+        id: link.id, wait: link.wait, waitedFor: link.waitedFor, candidate: link.candidate, thread: thread)
+    }
   }
 
-  /// Names the frames, and drops what the names speak against.
+  /// What the stalled thread is blocked in, in words, without whom it waits for; nil if it is in no call.
+  var wait: String? { links.first?.wait }
+
+  /// What it waits for, if it is no thread.
+  var waitedFor: WaitedFor? { links.first?.waitedFor }
+
+  /// The thread that it waits for, unless the names speak against it.
+  var holder: Int32? { links.first?.candidate?.holder.thread }
+
+  /// The stalled thread, and those that are waited for.
+  var threads: [Int32] { links.map(\.id) }
+
+  /// What names have borne out.
+  struct Finding {
+    /// What the stalled thread is blocked in, in words.
+    var wait: String?
+    /// The thread that it waits for.
+    var holder: LockHolder?
+    /// The threads that are waited for, in that order.
+    var threads: [Report.OtherThread] = []
+    /// Threads that wait in a cycle: each waits for the next, and the last for the first.
+    var deadlock: [Int32] = []
+  }
+
+  /// Drops what the names speak against.
   ///
-  /// `stack` is the stalled thread's.
-  mutating func resolve(stack: [StackFrame], with resolver: FrameResolver) {
-    guard let first = chain.links.first else { return }
-    (wait, waitedFor) = (first.wait, first.waitedFor)
+  /// `stack` is the stalled thread's, with names as far as it has any.
+  func finding(for stack: [StackFrame], _ namer: FrameNamer) -> Finding {
+    var finding = Finding(wait: wait)
     var stack = stack
-    for (index, link) in chain.links.enumerated() {
-      if index > 0 {
-        var thread = Report.OtherThread(id: link.id, snapshot: link.snapshot, role: .lockHolder)
-        stack = (try? link.snapshot.backtrace.get()).map { resolver.resolve($0) } ?? []
+    for (index, link) in links.enumerated() {
+      if var thread = link.thread {
+        stack = namer.names(of: thread.stack)
         thread.stack = stack
         thread.state = thread.state ?? link.wait
-        threads.append(thread)
+        finding.threads.append(thread)
       }
-      guard let candidate = link.candidate, candidate.fits(resolver.libraryFrames(of: stack)) else { return }
+      guard let candidate = link.candidate, candidate.fits(namer.libraryFrames(of: stack)) else { return finding }
       let words = (link.wait ?? "") + ": " + candidate.holder.text
-      if index > 0 { threads[index - 1].state = words } else { (wait, holder) = (words, candidate.holder) }
+      if index > 0 {
+        finding.threads[index - 1].state = words
+      } else {
+        (finding.wait, finding.holder) = (words, candidate.holder)
+      }
     }
     // Every link of the circle has been borne out by its stack.
-    if let circle = chain.circle { deadlock = chain.links[circle...].map(\.id) }
+    if let circle { finding.deadlock = links[circle...].map(\.id) }
+    return finding
   }
 }

@@ -89,7 +89,7 @@ final class LoopRegistry: Sendable {
         threshold: loop.threshold.nanoseconds, hasOwnThreshold: loop.hasOwnThreshold,
         suspension: Suspension(within: suspension)),
       publication: loop.publication,
-      inspection: .init(state: traits.state, isInUnseenRun: traits.isInUnseenRun, meter: { meter }))
+      inspection: .init(state: traits.state, knownRuns: traits.knownRuns, meter: { meter }))
   }
 
   /// Watches a loop of no thread's by a watchdog that never starts, and ends that.

@@ -22,7 +22,7 @@ struct MainThreadWatch: Sendable {
       limits: .init(threshold: configuration.threshold.nanoseconds, suspension: Suspension(within: suspension)),
       publication: publication, heartbeat: heartbeat,
       inspection: .init(
-        state: { loop.status }, isInUnseenRun: { stamper.isInUnseenRun($0) }, meter: { loop.meter }))
+        state: { loop.status }, knownRuns: { stamper.expectedFoundationRuns }, meter: { loop.meter }))
     registry.takeMainName()
     registry.watchdog.list.watch(subject)
     loop.begin()

@@ -49,7 +49,7 @@ final class RegisteredLoop: Sendable {
   struct Traits: Sendable {
     var kind: @Sendable () -> LoopKind
     var state: @Sendable () -> (mode: String?, callout: String?) = { (nil, nil) }
-    var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
+    var knownRuns: @Sendable () -> Int? = { nil }
     /// The loop, if it counts its turns by itself.
     var loop: (any TurnSource)?
   }

@@ -39,7 +39,7 @@ extension StallMonitor {
       let stamper = TurnStamper(pulse: registered.publication.pulse)
       let traits = RegisteredLoop.Traits(
         kind: { stamper.kind.loopKind }, state: { source.turnStatus },
-        isInUnseenRun: { stamper.isInUnseenRun($0) }, loop: source)
+        knownRuns: { stamper.expectedFoundationRuns }, loop: source)
       let thread = WatchedLoop.Subject.Thread(id: source.threadID, stackEnd: source.stackEnd)
       registered.begin(traits, on: thread) {
         let stamping = LoopStamping(of: source, by: stamper)
@@ -119,7 +119,7 @@ extension StallMonitor {
       let begin = { @Sendable in
         let stamper = TurnStamper(pulse: registered.publication.pulse, kind: .foundation)
         let traits = RegisteredLoop.Traits(
-          kind: { stamper.kind.loopKind }, isInUnseenRun: { stamper.isInUnseenRun($0) })
+          kind: { stamper.kind.loopKind }, knownRuns: { stamper.expectedFoundationRuns })
         registered.begin(traits) {
           guard let attachment = FoundationPulseObserver.attachToCurrent(stamper) else { return nil }
           return { attachment.end() }

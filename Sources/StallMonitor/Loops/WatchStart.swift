@@ -81,45 +81,52 @@ struct WatchStart: Sendable {
     let capture = ThreadCapture()
     capture.prepareThread()
     let executable = ProcessFacts.executablePath()
-    let resolver = FrameResolver(executablePath: executable)
+    let reader = FrameReader(executablePath: executable)
+    let namer = FrameNamer()
     let serviceName = configuration.serviceName ?? ProcessFacts.executableName()
     let origin = Report.Origin(
       processID: getpid(), executablePath: executable,
-      executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()), serviceName: serviceName,
+      executableBuildID: reader.buildID(of: ProcessFacts.executableAddress()), serviceName: serviceName,
       serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName())
     let tunings = TuningBox()
     let semaphore = watchdog.semaphore
-    let sink = try plan.start(origin: origin, tunings: tunings, recovery: recovery) { semaphore.post() }
-    sayWhatIsMissing(capture: capture, resolver: sink.namesFrames ? nil : resolver)
+    let reporter = ReporterThread()
+    let sink = try plan.start(origin: origin, tunings: tunings, recovery: recovery) {
+      semaphore.post()
+      reporter.wake()
+    }
+    sayWhatIsMissing(capture: capture, namer: sink.namesFrames ? nil : namer)
     let ledger = RepeatLedger(
       window: configuration.repeatWindow.nanoseconds, budget: configuration.maximumReportsPerMinute,
       now: MonotonicClock.now())
-    let publisher = ReportPublisher(sink: sink, ledger: ledger, telemetry: telemetry)
+    let publisher = ReportPublisher(sink: sink, ledger: ledger, telemetry: telemetry) { reporter.takeLost() }
     let recorder = FatalRecorder.make(
       configured: configuration.stateDirectory, environment: environment, serviceName: serviceName)
-    let records = StallRecords(
-      origin: origin, recorder: recorder, recovery: recovery, publisher: publisher, sink: sink)
+    let records = StallRecords(recorder: recorder, recovery: recovery, publisher: publisher, sink: sink)
     let actions = ActionRunner(
-      origin: origin, plan: ActionPlan(configuration.actions), courier: actionCourier, publisher: publisher,
-      records: records, writtenDetails: sink.writtenDetails)
+      courier: actionCourier, publisher: publisher, records: records, writtenDetails: sink.writtenDetails)
+    try reporter.start(
+      StallReporter(origin: origin, namer: namer, publisher: publisher, records: records, actions: actions) {
+        semaphore.post()
+      })
     return WatchdogWork(
       of: watchdog,
       stalls: StallFollower(
-        origin: origin, sampler: StallSampler(capture: capture, resolver: resolver), publisher: publisher,
-        records: records, actions: actions),
+        origin: origin, sampler: StallSampler(capture: capture, reader: reader), reporter: reporter,
+        keepsRecords: recorder != nil || recovery != nil, plan: ActionPlan(configuration.actions)),
       settings: SettingsFollower(
         configuration, tunings: tunings, suspension: suspension, sinkNames: sink.namesFrames, list: watchdog.list),
-      serviceManager: serviceManager, telemetry: telemetry)
+      serviceManager: serviceManager, telemetry: telemetry, keepsRecords: recorder != nil)
   }
 
   /// Says what reports will lack in this process, and why; a line for each.
-  private func sayWhatIsMissing(capture: ThreadCapture, resolver: FrameResolver?) {
+  private func sayWhatIsMissing(capture: ThreadCapture, namer: FrameNamer?) {
     let areThreadsKnown = HiddenThreads.check()
     if let problem = capture.problem { Diagnostics.say("reports will have no stacks: \(problem)") }
     if let problem = capture.samplingProblem {
       Diagnostics.say("reports will have no stacks of running threads: \(problem)")
     }
-    if let problem = resolver?.problem { Diagnostics.say("the stacks in reports will have no functions: \(problem)") }
+    if let problem = namer?.problem { Diagnostics.say("the stacks in reports will have no functions: \(problem)") }
     if areThreadsKnown, !ThreadProbe.countsRunDelay {
       Diagnostics.say(
         "reports will not have the causes starved and throttled: the kernel does not count how long threads wait for a CPU (schedstat)"

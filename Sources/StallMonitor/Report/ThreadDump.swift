@@ -35,14 +35,18 @@ final class ThreadDump: @unchecked Sendable {
 
   private func takeAll() {
     let capture = ThreadCapture()
-    let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
-    resolver.prepareThread()
+    let reader = FrameReader(executablePath: ProcessFacts.executablePath())
+    let namer = FrameNamer()
+    namer.prepareThread()
     capture.flush()
     defer { capture.finishThread() }
     let deadline = MonotonicClock.now() + timeLimit
     let sweep = ThreadSweep(runningOnly: false, excluding: [], with: capture, deadline: deadline)
-    threads = sweep.findings.map {
-      ThreadBacktrace(Report.OtherThread($0, resolver: resolver, deadline: deadline))
+    namer.deadline = deadline
+    threads = sweep.findings.map { finding in
+      var thread = Report.OtherThread(finding, reader)
+      thread.stack = namer.names(of: thread.stack)
+      return ThreadBacktrace(thread)
     }
     let reason = "the time limit, or the limit of \(ThreadSweep.limit) threads, was reached"
     threads += sweep.notLookedAt.map { ThreadBacktrace(threadID: $0, failure: reason) }

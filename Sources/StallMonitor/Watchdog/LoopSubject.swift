@@ -56,8 +56,8 @@ extension WatchedLoop {
     struct Inspection: Sendable {
       /// The mode that the loop runs in and the kind of callout that it makes, each nil if not known.
       var state: @Sendable () -> (mode: String?, callout: String?) = { (nil, nil) }
-      /// Whether a stack shows a run that the loop's observers do not see: then the loop may well turn.
-      var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
+      /// How many runs of Foundation's loop its observers see: with more on the stack, the loop may well turn. Nil if that is no concern.
+      var knownRuns: @Sendable () -> Int? = { nil }
       /// What is logged once of such a run, after the loop's name; nil for nothing.
       var noteOnUnseenRun: String? =
         "runs in a private mode, which is not watched; add the mode with CFRunLoopAddCommonMode"

@@ -38,13 +38,13 @@ final class SettingsFollower {
     if plan.isEnabled, !new.isEnabled {
       suspension.switchOff()
       stalls.finish(loops)
-      _ = stalls.publisher.summarize(closing: true)
+      stalls.reporter.summarize()
     }
     if !plan.isEnabled, new.isEnabled { suspension.switchOn() }
     plan = new
     list.agentThreshold.store(new.threshold, ordering: .relaxed)
     stalls.sampler.capture.samplesRunningThreads = new.samplesRunningThreads
-    stalls.publisher.ledger.retune(window: new.repeatWindow, budget: new.budget)
+    stalls.reporter.tune(window: new.repeatWindow, budget: new.budget)
     for loop in loops { loop.tune(to: new) }
   }
 }

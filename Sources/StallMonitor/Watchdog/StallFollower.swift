@@ -8,9 +8,10 @@ import StallReport
 final class StallFollower {
   private let origin: Report.Origin
   let sampler: StallSampler
-  let publisher: ReportPublisher
-  let records: StallRecords
-  private let actions: ActionRunner
+  let reporter: ReporterThread
+  /// Whether stalls are recorded for the case that the process ends in one, or noted for an agent.
+  private let keepsRecords: Bool
+  private let plan: ActionPlan
   /// For how long the end of a stall is waited for when the watch ends.
   private static let patienceAtTheEnd: UInt64 = 20_000_000
 
@@ -20,14 +21,13 @@ final class StallFollower {
   private var isBufferTaken = false
 
   init(
-    origin: Report.Origin, sampler: StallSampler, publisher: ReportPublisher, records: StallRecords,
-    actions: ActionRunner
+    origin: Report.Origin, sampler: StallSampler, reporter: ReporterThread, keepsRecords: Bool, plan: ActionPlan
   ) {
     self.origin = origin
     self.sampler = sampler
-    self.publisher = publisher
-    self.records = records
-    self.actions = actions
+    self.reporter = reporter
+    self.keepsRecords = keepsRecords
+    self.plan = plan
   }
 
   /// Checks a loop and does what is due.
@@ -39,9 +39,9 @@ final class StallFollower {
     for _ in 0..<4 {
       loop.meetWork()
       let now = MonotonicClock.now()
+      if loop.isInUnseenRun { finish(loop, at: now, isIgnored: true) }
       let decision = loop.check(at: now, frozen: frozen)
       frozen = 0
-      // An earlier loop's report may have taken long.
       if needsReport(decision), !mayReport {
         // It may end before there is memory.
         if case .late = decision { deferLateTurn(of: loop, at: now) }
@@ -50,8 +50,9 @@ final class StallFollower {
       switch decision {
       case .quiet, .beat: return nil
       case .checkAgain(let time):
-        actions.run(on: loop, at: now)
-        return min(time, actions.nextTime(for: loop) ?? .max)
+        let actions = dueActions(of: loop, at: now)
+        if !actions.isEmpty { post(loop.update(.ongoing, end: now), isReportDue: false, actions) }
+        return min(time, nextAction(of: loop) ?? .max)
       case .late(let turn): begin(loop, turn, at: now)
       case .due(_, let ongoing): sample(loop, isOngoingDue: ongoing, at: now)
       case .ended(let end): finish(loop, at: end)
@@ -73,40 +74,51 @@ final class StallFollower {
     guard loop.beginEpisode(turn: turn, id: ReportPublisher.makeIdentifier(), now: now) else { return }
     // Before the sample, which takes long if the stack is deep: the duration of the report runs to `now`.
     let found = Timestamp.now()
-    records.begin(loop)
-    sampler.prepare()
-    if case .unseenRun = sampler.sample(loop) { return loop.ignoreTurn() }
-    if let report = loop.report(.started, end: now, origin: origin),
-      followUpBudget > 0, !publisher.ledger.knows(report, at: now)
-    {
+    sampler.prepare(loop)
+    if case .noWork = sampler.sample(loop) { return loop.ignoreTurn() }
+    if followUpBudget > 0 {
       let begin = MonotonicClock.now()
-      // Write the record first: the process may end meanwhile.
-      sampler.followUp(loop, budget: followUpBudget) { records.keep(loop) }
+      sampler.followUp(loop, budget: followUpBudget)
       followUpBudget -= min(followUpBudget, MonotonicClock.now() - begin)
     }
-    if var report = loop.report(.started, end: now, origin: origin) {
-      report.time = found
-      loop.stall.progress.isReported = publisher.begin(report)
-    }
-    sampler.resolver.trim()
-    records.keep(loop)
-    actions.run(on: loop, as: .started, at: now)
+    post(loop.update(.started, end: now, time: found), dueActions(of: loop, at: now))
   }
 
   /// Takes a sample of a stall that lasts, and reports that it does if that is due.
   private func sample(_ loop: WatchedLoop, isOngoingDue: Bool, at now: UInt64) {
-    if case .unseenRun = sampler.sample(loop) { return finish(loop, at: now, isIgnored: true) }
+    if case .noWork = sampler.sample(loop) { return finish(loop, at: now, isIgnored: true) }
     if isOngoingDue {
       // The stall may have ended while it was sampled: then only its end is reported.
       if loop.subject.pulse.episodeEnd != nil { return }
-      if let report = loop.report(.ongoing, end: now, origin: origin) {
-        loop.stall.progress.isReported = publisher.goOn(report, isReported: loop.stall.progress.isReported)
-      }
       loop.didReportOngoing(at: now)
     }
-    sampler.resolver.trim()
-    records.keep(loop)
-    actions.run(on: loop, at: now)
+    let actions = dueActions(of: loop, at: now)
+    guard isOngoingDue || keepsRecords || !actions.isEmpty else { return }
+    post(loop.update(.ongoing, end: now), isReportDue: isOngoingDue, actions)
+  }
+
+  private func post(_ update: StallUpdate?, isReportDue: Bool = true, _ actions: [StallAction.Kind] = []) {
+    guard var update else { return }
+    (update.isReportDue, update.actions) = (isReportDue, actions)
+    reporter.post(update)
+  }
+
+  // MARK: Actions
+
+  /// The actions that have become due in the current stall, each once.
+  private func dueActions(of loop: WatchedLoop, at time: UInt64, isOver: Bool = false) -> [StallAction.Kind] {
+    guard let episode = loop.episode else { return [] }
+    let due = plan.due(after: episode.duration(at: time), done: loop.stall.actionsDone)
+    // It may have ended just now; then what is left is run when its end has been reported.
+    guard !due.isEmpty, isOver || loop.subject.pulse.episodeEnd == nil else { return [] }
+    loop.stall.actionsDone += due.count
+    return due
+  }
+
+  /// When the next action of the current stall is due; nil if none is.
+  private func nextAction(of loop: WatchedLoop) -> UInt64? {
+    guard let episode = loop.episode, let level = plan.nextLevel(done: loop.stall.actionsDone) else { return nil }
+    return episode.start + episode.frozen + level
   }
 
   // MARK: Without memory
@@ -139,17 +151,13 @@ final class StallFollower {
   }
 
   private func beginDeferredEpisode(of loop: WatchedLoop, at now: UInt64) {
-    sampler.resolver.flush()
+    sampler.reader.flush()
     if let turn = loop.beginDeferredEpisode(id: ReportPublisher.makeIdentifier(), now: now),
-      case .unseenRun = sampler.addSample(of: turn, to: loop)
+      case .noWork = sampler.addSample(of: turn, to: loop)
     {
       return loop.ignoreTurn()
     }
-    records.begin(loop)
-    guard loop.subject.pulse.episodeEnd == nil, let report = loop.report(.started, end: now, origin: origin)
-    else { return }
-    loop.stall.progress.isReported = publisher.begin(report)
-    records.keep(loop)
+    if loop.subject.pulse.episodeEnd == nil { post(loop.update(.started, end: now)) }
   }
 
   // MARK: The end
@@ -176,32 +184,26 @@ final class StallFollower {
   private func finish(
     _ loop: WatchedLoop, at end: UInt64, watchEnded: Bool = false, isIgnored: Bool = false
   ) {
-    // First of all: the same stall is never reported as ended and as fatal.
-    records.end(loop, at: end)
-    loop.completeEpisode(with: sampler.resolver)
-    let report = loop.report(.ended, end: end, origin: origin, watchEnded: watchEnded)
-    if let report, let episode = loop.episode {
-      publisher.end(report, of: episode, after: loop.stall.progress)
+    loop.completeEpisode()
+    let actions = watchEnded || isIgnored ? [] : dueActions(of: loop, at: end, isOver: true)
+    if var update = loop.update(.ended, end: end) {
+      (update.watchEnded, update.isIgnored) = (watchEnded, isIgnored)
+      post(update, actions)
     }
-    sampler.resolver.trim()
-    if !watchEnded, !isIgnored { actions.run(on: loop, as: .ended, at: end) }
     if isIgnored { loop.ignoreTurn() } else { loop.endEpisode() }
   }
 
   /// Ends without a report of what is open; allocates nothing.
   ///
-  /// Returns how many loops have a stall of which no line was written.
+  /// Returns how many loops have a stall of which nothing was handed over.
   func abandon(_ loops: [WatchedLoop]) -> Int {
-    for loop in loops where loop.isStalled {
-      records.end(loop, at: MonotonicClock.now())
-      loop.subject.pulse.cancelEpisode()
-    }
-    return loops.count { $0.isStalled && !$0.stall.progress.isReported }
+    for loop in loops where loop.isStalled { loop.subject.pulse.cancelEpisode() }
+    return loops.count { $0.stall.deferred != nil }
   }
 
   /// Reports a freeze of the process, if it lasted as long as some loop's threshold.
   func reportFreeze(_ frozen: UInt64, of loops: [WatchedLoop]) {
     guard let loop = loops.first(where: { frozen >= max($0.threshold, FreezeDetector.worthReporting) }) else { return }
-    publisher.reportFreeze(loop.freezeReport(lasting: frozen, id: ReportPublisher.makeIdentifier(), origin: origin))
+    reporter.post(freeze: loop.freezeReport(lasting: frozen, id: ReportPublisher.makeIdentifier(), origin: origin))
   }
 }

@@ -12,11 +12,11 @@ final class StallSampler {
     case added
     /// The turn ended during the capture.
     case nothing
-    /// The loop turns in a run that its observers do not see: nothing was added.
-    case unseenRun
+    /// The thread runs none of the work that its turns consist of (``TurnWork``): nothing was added.
+    case noWork
   }
 
-  /// How long the sweep over other threads may take, and then the naming of what it found.
+  /// How long the sweep over other threads may take.
   private static let sweepBudget: UInt64 = 200_000_000
 
   /// How many samples follow the first one of a stall on CPU at once.
@@ -29,17 +29,18 @@ final class StallSampler {
   private static let longestSamplingForFollowUps: UInt64 = 1_000_000_000
 
   let capture: ThreadCapture
-  let resolver: FrameResolver
+  let reader: FrameReader
 
-  init(capture: ThreadCapture, resolver: FrameResolver) {
+  init(capture: ThreadCapture, reader: FrameReader) {
     self.capture = capture
-    self.resolver = resolver
+    self.reader = reader
   }
 
   /// Forgets modules that may have been unloaded since; call it when a stall begins.
-  func prepare() {
+  func prepare(_ loop: WatchedLoop) {
     capture.flush()
-    resolver.flush()
+    reader.flush()
+    loop.stall.runLoopModule = reader.runLoopModule()
   }
 
   /// Takes a sample of the stalled thread and adds it.
@@ -47,7 +48,6 @@ final class StallSampler {
   func sample(_ loop: WatchedLoop) -> Finding {
     guard let turn = loop.episode?.turn else { return .nothing }
     loop.noteStolenTime()
-    resolver.namesFrames = loop.settings.namesFrames
     let server = loop.thread.follow()
     guard case .thread = server else {
       addSample(without: server, of: turn, to: loop)
@@ -59,7 +59,8 @@ final class StallSampler {
     let moment = capture.capture(
       loop.thread.probe, stackEnd: loop.thread.stackEnd, isWorker: loop.thread.isWorker)
     let chain = WaitChain(
-      of: loop.thread.probe, in: moment, with: loop.settings.otherThreads == .none ? nil : capture)
+      of: loop.thread.probe, in: moment, with: loop.settings.otherThreads == .none ? nil : capture,
+      reader: reader)
     let now = MonotonicClock.now()
     let usage = loop.thread.change(at: now)
     let callouts = loop.callouts(at: now)
@@ -84,45 +85,34 @@ final class StallSampler {
       loop.add(Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .serverChanged), at: now)
       return .added
     }
-    guard name(&sample, moment, chain, of: loop) else { return .unseenRun }
-    // As the stack was taken: names take time, and what runs now may be something else.
+    if let work, !work.isUnderWay(in: try? moment.backtrace.get()) { return .noWork }
+    note(moment.backtrace, in: &sample, of: loop)
+    // A thread that is stopped is in no call, and has words of its own.
+    if let wait = chain.wait { (sample.wait, sample.waitedFor, sample.chain) = (wait, chain.waitedFor, chain) }
+    sweep(into: &sample, of: loop)
+    // As the stack was taken: what runs now may be something else.
     if loop.followsSeveralPieces { sample = sample.withoutFunction(.severalJobs) }
     loop.add(sample, at: now, callouts: callouts, usage: usage)
     return .added
   }
 
-  /// Names what was found; false if it is a run that the loop's observers do not see, or if the thread runs no job (``TurnWork``).
-  private func name(
-    _ sample: inout Episode.Sample, _ moment: ThreadSnapshot, _ chain: WaitChain, of loop: WatchedLoop
-  ) -> Bool {
-    resolver.beginReport(isFirst: loop.episode?.sampleCount == 0)
-    if let work = loop.subject.work, !work.isUnderWay(in: try? moment.backtrace.get()) { return false }
-    switch moment.backtrace {
+  private func note(
+    _ backtrace: Result<Backtrace, CaptureFailure>, in sample: inout Episode.Sample, of loop: WatchedLoop
+  ) {
+    sample.threadName = OwnProcess().name(of: loop.thread.id)
+    switch backtrace {
     case .success(let backtrace):
-      sample.stack = resolver.resolve(backtrace)
-      if loop.subject.inspection.isInUnseenRun(resolver.runLoopFrames(of: sample.stack)) { return false }
+      sample.stack = reader.frames(of: backtrace)
+      sample.knownRuns = loop.subject.inspection.knownRuns()
       sample.note(backtrace)
     case .failure(let failure): sample.note(failure)
     }
-    var chain = chain
-    chain.resolve(stack: sample.stack, with: resolver)
-    // A thread that is stopped is in no call, and has words of its own.
-    if let wait = chain.wait {
-      (sample.wait, sample.waitedFor, sample.lockHolder) = (wait, chain.waitedFor, chain.holder)
-    }
-    (sample.threads, sample.deadlock) = (chain.threads, chain.deadlock)
-    // After the new sample's own names: what is left of the time is for those that were left without.
-    loop.completeNames(resolver.complete)
-    sweep(into: &sample, of: loop)
-    return true
   }
 
   /// Adds the first sample of a stall that had to wait for memory: what was seen of the thread then.
   func addSample(of deferred: WatchedLoop.DeferredTurn, to loop: WatchedLoop) -> Finding {
-    resolver.namesFrames = loop.settings.namesFrames
-    resolver.beginReport(isFirst: true)
     let moment = deferred.buffered.map { capture.snapshot($0) }
-    if let work = loop.subject.work, !work.isUnderWay(in: try? moment?.backtrace.get()) { return .unseenRun }
+    if let work = loop.subject.work, !work.isUnderWay(in: try? moment?.backtrace.get()) { return .noWork }
     guard let moment else {
       loop.add(
         Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .noMemory), at: deferred.found)
@@ -131,13 +121,7 @@ final class StallSampler {
     var sample = Episode.Sample(
       thread: loop.thread.id, activity: moment.activity,
       cause: Verdict.cause(of: moment.activity, usage: loop.thread.change(at: MonotonicClock.now())), stack: [])
-    switch moment.backtrace {
-    case .success(let backtrace):
-      sample.stack = resolver.resolve(backtrace)
-      if loop.subject.inspection.isInUnseenRun(resolver.runLoopFrames(of: sample.stack)) { return .unseenRun }
-      sample.note(backtrace)
-    case .failure(let failure): sample.note(failure)
-    }
+    note(moment.backtrace, in: &sample, of: loop)
     if case .blocked(let call) = moment.activity {
       (sample.wait, sample.waitedFor) = (SystemCall(call).shortText, SystemCall(call).waitedFor)
     }
@@ -153,9 +137,8 @@ final class StallSampler {
   /// the first line, and a short stall, the same fingerprint as the whole stall. Only of a thread
   /// that has hardly waited in this turn; for `budget` nanoseconds and a threshold at most, and
   /// only until the turn ends.
-  func followUp(_ loop: WatchedLoop, budget: UInt64, willBegin: () -> Void) {
+  func followUp(_ loop: WatchedLoop, budget: UInt64) {
     guard let episode = loop.episode, canFollowUp(episode, of: loop) else { return }
-    willBegin()
     let (turn, server) = (episode.turn, loop.thread.server)
     var taken = 0
     capture.follow(
@@ -167,13 +150,11 @@ final class StallSampler {
       let (mode, callout) = loop.subject.inspection.state()
       // A sample that was taken after the turn ended belongs to another turn.
       guard loop.isLasting(turn), loop.thread.server == server else { return false }
-      let stack = resolver.resolve(backtrace)
-      if loop.subject.inspection.isInUnseenRun(resolver.runLoopFrames(of: stack)) { return false }
       var sample = Episode.Sample(
         thread: loop.thread.id, activity: .running,
-        cause: Verdict.cause(of: .running, usage: usage), stack: stack, mode: mode,
+        cause: Verdict.cause(of: .running, usage: usage), stack: [], mode: mode,
         callout: callout)
-      sample.note(backtrace)
+      note(.success(backtrace), in: &sample, of: loop)
       sample.task = loop.subject.work?.task
       loop.add(sample, at: now, isPlanned: false, callouts: loop.callouts(at: now), usage: usage)
       taken += 1
@@ -202,17 +183,10 @@ final class StallSampler {
       sample.wait = "no thread of \(pool.name) has started the queued work"
       sample.failure = .noServer
     }
-    resolver.beginReport(isFirst: loop.episode?.sampleCount == 0)
     if server == .nobody, let pool, loop.settings.otherThreads == .lockHolder, loop.episode?.isSweepDue == true {
       // What keeps the pool's threads from taking it.
-      sweep(into: &sample, runningOnly: false) { [resolver] thread in
-        var judged = thread
-        judged.stack = resolver.libraryFrames(of: thread.stack)
-        return pool.owns(judged)
-      }
-      if pool == .cooperative, let work = otherWork(sample.threads) {
-        sample.wait = "no thread of \(pool.name) has started the queued work; \(work)"
-      }
+      sample.pool = pool
+      sweep(into: &sample, runningOnly: false)
     }
     sweep(into: &sample, of: loop)
     // A thread may have come in the meantime.
@@ -226,34 +200,17 @@ final class StallSampler {
     loop.add(sample, at: MonotonicClock.now())
   }
 
-  /// `3 threads run other work, 2 of them in load(_:), 1 in parse()`; nil if there are none.
-  private func otherWork(_ threads: [Report.OtherThread]) -> String? {
-    guard !threads.isEmpty else { return nil }
-    var counts: [String: Int] = [:]
-    for case let frame? in threads.map({ Culprit.frame(of: $0.stack) }) {
-      counts[(frame.shortSymbol ?? frame.name).limited(to: 80), default: 0] += 1
-    }
-    let places = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(4)
-    if threads.count == 1 { return "1 thread runs other work" + (places.first.map { ", in \($0.key)" } ?? "") }
-    let list = places.enumerated().map { ", \($1.value)\($0 == 0 ? " of them" : "") in \($1.key)" }
-    return "\(threads.count) threads run other work" + list.joined()
-  }
-
   private func sweep(into sample: inout Episode.Sample, of loop: WatchedLoop) {
     let threads = loop.settings.otherThreads
     guard threads == .running || threads == .all, loop.episode?.isSweepDue == true else { return }
-    sweep(into: &sample, runningOnly: threads == .running) { _ in true }
+    sweep(into: &sample, runningOnly: threads == .running)
   }
 
-  private func sweep(
-    into sample: inout Episode.Sample, runningOnly: Bool, isWanted: (Report.OtherThread) -> Bool
-  ) {
+  private func sweep(into sample: inout Episode.Sample, runningOnly: Bool) {
     let sweep = ThreadSweep(
-      runningOnly: runningOnly, excluding: Set(sample.threads.map(\.id) + (sample.thread.map { [$0] } ?? [])),
+      runningOnly: runningOnly, excluding: Set(sample.threads.map(\.id) + (sample.chain?.threads ?? sample.thread.map { [$0] } ?? [])),
       with: capture, deadline: MonotonicClock.now() + Self.sweepBudget)
-    let deadline = MonotonicClock.now() + Self.sweepBudget
-    sample.threads += sweep.findings.map { Report.OtherThread($0, resolver: resolver, deadline: deadline) }
-      .filter(isWanted).sorted { $0.role < $1.role }
+    sample.threads += sweep.findings.map { Report.OtherThread($0, reader) }.sorted { $0.role < $1.role }
     (sample.threadsLeftOut, sample.isSweep) = (sweep.notLookedAt.count, true)
   }
 }

@@ -11,6 +11,9 @@ final class WatchdogWork {
   /// How long the thread waits for memory when it is stopped, in nanoseconds.
   private static let longestFarewell: UInt64 = 500_000_000
 
+  /// Whether stalls are recorded for the case that the process ends in one, so that each loop needs memory for it.
+  let keepsRecords: Bool
+
   private let loops: CheckedLoops
   private let waits: WatchdogWait
   private let stalls: StallFollower
@@ -21,8 +24,9 @@ final class WatchdogWork {
 
   init(
     of watchdog: Watchdog, stalls: StallFollower, settings: SettingsFollower, serviceManager: ServiceManagerWatchdog?,
-    telemetry: TelemetryExporter?
+    telemetry: TelemetryExporter?, keepsRecords: Bool
   ) {
+    self.keepsRecords = keepsRecords
     // It reads a file when it is first asked.
     _ = AvailableMemory.isEnough
     loops = CheckedLoops(of: watchdog)
@@ -33,17 +37,12 @@ final class WatchdogWork {
     self.telemetry = telemetry
   }
 
-  /// Whether stalls are recorded for the case that the process ends in one.
-  var keepsRecords: Bool { stalls.records.isRecording }
-
   /// Works until `state` says to stop.
   func run(_ state: WatchdogState) {
     clinux_set_timer_slack(1)
     clinux_request_short_slice(false)
-    stalls.sampler.resolver.prepareThread()
     loops.begin()
     defer { loops.end() }
-    stalls.records.sendEarlier()
     var profilingSignal = ProfilingSignal()
     while !state.isStopping.load(ordering: .acquiring) {
       profilingSignal.follow()
@@ -53,7 +52,7 @@ final class WatchdogWork {
         continue
       }
       let (nextCheck, quiet) = checkLoops()
-      let next = report()
+      let next = notifyServiceManager()
       waits.wait(for: loops, nextCheck: nextCheck, next: next, quiet: quiet)
       state.wakeUps.add(1, ordering: .relaxed)
     }
@@ -84,6 +83,7 @@ final class WatchdogWork {
     stalls.followUpBudget = StallSampler.followUpTime
     for loop in loops.all {
       clinux_fork_monitor_thread_passes()
+      notifyServiceManager()
       if let time = stalls.follow(loop, frozen: freeze?.atMost ?? 0) {
         next = min(next ?? .max, time)
       } else {
@@ -95,13 +95,12 @@ final class WatchdogWork {
     return (next, quiet)
   }
 
-  /// Sends what is due in addition to the loops' stalls; returns when the next of it is due.
-  private func report() -> UInt64? {
-    var next: UInt64?
-    if let time = serviceManager?.notify(isHealthy: loops.areHealthy, at: MonotonicClock.now()) { next = time }
-    if let summary = stalls.publisher.summarize() { next = min(next ?? .max, summary) }
-    stalls.records.sendEarlier()
-    return next
+  /// Sends `WATCHDOG=1` if it is due; returns when the next is.
+  ///
+  /// Before and after each loop: a capture may take long.
+  @discardableResult
+  private func notifyServiceManager() -> UInt64? {
+    serviceManager?.notify(isHealthy: loops.areHealthy, at: MonotonicClock.now())
   }
 
   /// Ends with what is open.
@@ -109,16 +108,14 @@ final class WatchdogWork {
     // What is open is lost with a process that has no memory to its end.
     guard AvailableMemory.wait(until: MonotonicClock.now() + Self.longestFarewell) else {
       state.abandonedLoops.store(stalls.abandon(loops.all), ordering: .relaxed)
-      stalls.records.abandon()
+      stalls.reporter.end(abandoning: true)
       return stalls.sampler.capture.finishThread()
     }
     serviceManager?.notifyLast(isHealthy: loops.areHealthy)
     stalls.awaitEnds(of: loops.all)
     stalls.finish(loops.all)
     telemetry?.observe([], now: MonotonicClock.now())
-    _ = stalls.publisher.summarize(closing: true)
-    stalls.records.sendEarlier()
-    stalls.records.close()
+    stalls.reporter.end()
     stalls.sampler.capture.finishThread()
   }
 }

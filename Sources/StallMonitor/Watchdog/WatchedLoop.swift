@@ -21,22 +21,14 @@ final class WatchedLoop {
   struct Stall {
     /// Nil while none is followed.
     fileprivate(set) var episode: Episode?
-    var progress = Progress()
-    /// A late turn that waits for memory.
-    fileprivate(set) var deferred: DeferredTurn?
-  }
-
-  /// What has been done about the current stall.
-  struct Progress {
-    /// It has been reported.
-    var isReported = false
-    /// How many of the actions have been run.
+    /// How many of the actions have been handed over.
     var actionsDone = 0
-    /// Whether an action has passed its samples on, and the path of the file that they go into, unless the agent writes it.
-    var hasWrittenDetail = false
-    var detailFile: String?
+    /// The module that has Foundation's run loops; nil without one.
+    var runLoopModule: String?
     // What had been stolen from the machine's processors when the episode began.
     fileprivate var stolenBefore: UInt64?
+    /// A late turn that waits for memory.
+    fileprivate(set) var deferred: DeferredTurn?
   }
 
   /// What has been logged about the loop, each once.
@@ -47,6 +39,7 @@ final class WatchedLoop {
 
   let subject: Subject
   let thread: ServingThread
+  let unseenRun = UnseenRun()
   private(set) var settings = Settings()
   var stall = Stall()
   private var monitor: TurnMonitor
@@ -210,7 +203,7 @@ final class WatchedLoop {
   }
 
   private func follow(_ turn: TurnMonitor.LateTurn, id: String, foundAt now: UInt64) {
-    stall.progress = Progress(stolenBefore: StolenTime.total())
+    (stall.actionsDone, stall.stolenBefore) = (0, StolenTime.total())
     monitor.follow(turn, foundAt: now, sampling: settings.sampling)
     stall.episode = Episode(
       id: id, turn: turn.word, start: turn.start, frozen: turn.frozen, frozenUntil: turn.frozenUntil,
@@ -240,17 +233,15 @@ final class WatchedLoop {
 
   /// Notes what has been stolen since the episode began: once for each sample and at the end, as reading it is not cheap.
   func noteStolenTime() {
-    guard let before = stall.progress.stolenBefore, let now = StolenTime.total() else { return }
+    guard let before = stall.stolenBefore, let now = StolenTime.total() else { return }
     stall.episode?.stolen = now > before ? now - before : 0
   }
 
-  /// Names frames for which there was no time before.
-  func completeNames(_ complete: ([StackFrame]) -> [StackFrame], isLast: Bool = false) {
-    stall.episode?.completeNames(complete, isLast: isLast)
-  }
+  /// Whether names have shown that the stalled loop is in a run that its observers do not see.
+  var isInUnseenRun: Bool { stall.episode.map { unseenRun.isFound(in: $0.turn) } ?? false }
 
-  /// Completes what the last report says: names for which there was no time before, and stolen time.
-  func completeEpisode(with resolver: FrameResolver) {
+  /// Completes what the last report says: the rest of the turn, and stolen time.
+  func completeEpisode() {
     noteStolenTime()
     let end = subject.pulse.episodeEnd
     let now = end ?? MonotonicClock.now()
@@ -258,9 +249,6 @@ final class WatchedLoop {
     // Read after the end: it may count some of the next turn as well.
     let usage = thread.isServing ? thread.change(at: MonotonicClock.now()) : nil
     stall.episode?.note(callouts, at: now, isOver: end != nil, usage: usage)
-    resolver.namesFrames = settings.namesFrames
-    resolver.beginReport(isFirst: false)
-    completeNames(resolver.complete, isLast: true)
   }
 
   /// Ignores the turn from now on: what its thread does is no turn that can be judged.

@@ -43,14 +43,6 @@ package struct CallTree {
     }
   }
 
-  /// What makes two calls one node.
-  package enum Identity {
-    /// The function, or the place where it has no name.
-    case function
-    /// The place, for another program to name.
-    case place
-  }
-
   package static let nodeLimit = 2048
 
   /// Parents come before their children.
@@ -61,9 +53,8 @@ package struct CallTree {
   package private(set) var roots: [Int] = []
   /// What of all stacks has no frame in the tree.
   package private(set) var cut = Cut()
-  private let identity: Identity
 
-  package init(by identity: Identity = .function) { self.identity = identity }
+  package init() {}
 
   /// A tree to which parts of another one are added, which has been made of so many samples.
   package init(samples: Int, weight: UInt64) {
@@ -72,11 +63,39 @@ package struct CallTree {
   }
 
   /// Adds a stack, innermost frame first, that represents `weight` nanoseconds; `samples` is 0 for more time of one that has been added.
-  package mutating func add(_ stack: [StackFrame], weight: UInt64, samples count: Int = 1) {
-    guard !stack.isEmpty else { return }
+  ///
+  /// Returns the node of the innermost frame; nil if there is none.
+  @discardableResult
+  package mutating func add(_ stack: [StackFrame], weight: UInt64, samples count: Int = 1) -> Int? {
+    guard !stack.isEmpty else { return nil }
     total += weight
     samples += count
-    _ = add(stack, under: nil, weight: weight, samples: count)
+    return add(stack, under: nil, weight: weight, samples: count)
+  }
+
+  /// The stack that ends in a node, innermost frame first.
+  package func stack(of node: Int) -> [StackFrame] {
+    Array(sequence(first: node) { nodes[$0].parent }.lazy.map { nodes[$0].frame })
+  }
+
+  /// The same stacks with the frames that `names` finds at each place, innermost first, and which node there is which of these here; nil
+  /// for one that there was no space for.
+  package func named(by names: (StackFrame) -> [StackFrame]) -> (tree: CallTree, numbers: [Int?]) {
+    var tree = CallTree(samples: samples, weight: total)
+    tree.cut = cut
+    var numbers: [Int?] = []
+    numbers.reserveCapacity(nodes.count)
+    for node in nodes {
+      let caller = node.parent.flatMap { numbers[$0] }
+      guard node.parent == nil || caller != nil else {
+        numbers.append(nil)
+        continue
+      }
+      let number = tree.add(names(node.frame), under: caller, weight: node.weight, samples: node.samples)
+      if let number { tree.nodes[number].cut.add(node.cut) }
+      numbers.append(number)
+    }
+    return (tree, numbers)
   }
 
   /// Adds frames, innermost first, to what was called from a node, or from nowhere.
@@ -105,8 +124,7 @@ package struct CallTree {
   }
 
   private func isSame(_ a: StackFrame, _ b: StackFrame) -> Bool {
-    guard a.isAsync == b.isAsync else { return false }
-    return identity == .place ? a.isSamePlace(as: b) : a.isSameFunction(as: b)
+    a.isAsync == b.isAsync && a.isSameFunction(as: b)
   }
 
   // They are the outermost.
@@ -114,7 +132,7 @@ package struct CallTree {
 
   /// The same stacks without the functions that wait for asynchronous calls, which are not known of each sample.
   private var withoutAsyncCallers: CallTree {
-    var tree = CallTree(by: identity)
+    var tree = CallTree()
     (tree.samples, tree.total, tree.cut) = (samples, total, cut)
     // The number of each node there; -1 of an asynchronous caller, which only others or nothing can be outside of.
     var numbers: [Int] = []

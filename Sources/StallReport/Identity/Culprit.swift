@@ -8,7 +8,7 @@ package enum Culprit {
   /// innermost merged one, and without any, the innermost that has a name. Nil while it is not known yet whose code the
   /// innermost is.
   package static func frame(of stack: [StackFrame]) -> StackFrame? {
-    if let first = work(in: stack).first(where: { $0.isHostCode }), first.pending != nil, first.symbol == nil {
+    if let first = work(in: stack).first(where: { $0.isHostCode }), first.isPending, first.symbol == nil {
       return nil
     }
     return responsibleIndex(of: stack).map { stack[$0] }
@@ -65,13 +65,13 @@ package enum Culprit {
   /// named for lack of time. `Tests/Corpus/fingerprints` has the rule in full.
   package static func fingerprint(of stack: [StackFrame], common: StackFrame? = nil) -> String? {
     let callout = callout(of: stack)
-    guard let innermost = callout.first, innermost.pending == nil else { return nil }
+    guard let innermost = callout.first, !innermost.isPending else { return nil }
     // Without names, a function is not known for the same from one sample to the next.
     let responsible =
       common?.symbol == nil
       ? nil : common.flatMap { common in callout.first { $0.isHostCode && $0.isSameFunction(as: common) } }
     let frame = responsible ?? innermost
-    guard frame.pending == nil else { return nil }
+    guard !frame.isPending else { return nil }
     var hash = FNV1a()
     hash.combine(frame.identity.utf8)
     return "v2:" + Hexadecimal.text(hash.value)
@@ -99,7 +99,7 @@ package enum Culprit {
     var hash = FNV1a()
     var known: Set<String> = []
     for frame in stack where frame.isOwnCode && !frame.isAsync {
-      if frame.pending != nil { return nil }
+      if frame.isPending { return nil }
       guard known.insert(frame.functionKey).inserted else { continue }
       hash.combine(frame.functionKey.utf8)
       hash.combine(UInt8(ascii: "\n"))

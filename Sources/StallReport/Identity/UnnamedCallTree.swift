@@ -28,7 +28,7 @@ package struct UnnamedCallTree: Sendable {
 
   /// Nil if there are no samples.
   ///
-  /// - Parameter tree: Merged by place.
+  /// - Parameter tree: Of frames without names.
   package init?(_ tree: CallTree) {
     guard tree.samples > 0 else { return nil }
     (samples, weight) = (tree.samples, tree.total)
@@ -131,26 +131,5 @@ package struct UnnamedCallTree: Sendable {
       if marks.contains(1) { $0.array("async", marks) }
     }
     return line
-  }
-}
-
-extension [StackFrame] {
-  /// The places of a stack, without the calls that were inlined there.
-  ///
-  /// A place is the service's if any of these is.
-  package var places: [StackFrame] {
-    var places: [StackFrame] = []
-    var hasHostCode = false
-    for var frame in self {
-      hasHostCode = hasHostCode || frame.owner == .host
-      if frame.isInlined { continue }
-      if hasHostCode { frame.owner = .host }
-      frame.isCompilerGenerated = false
-      frame.isMerged = false
-      (frame.symbol, frame.shortSymbol, frame.file, frame.line) = (nil, nil, nil, nil)
-      hasHostCode = false
-      places.append(frame)
-    }
-    return places
   }
 }

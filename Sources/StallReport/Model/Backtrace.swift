@@ -72,6 +72,7 @@ package enum CaptureFailure: String, Sendable, Error {
   case noServer = "no thread serves the loop"
   case unknownServer = "the thread that serves the loop is not known"
   case serverChanged = "another thread served the loop by the time the stack was captured"
+  case noRoom = "too many stalls were waiting for the names of their functions"
   case noMemory = "no memory was available for the stack when the turn was found late"
   case notWanted = "the thread is running, and the agent's settings exclude running threads (captures: blocked-only)"
   case noUnwinder = "libunwind could not be loaded"

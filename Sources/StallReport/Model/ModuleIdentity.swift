@@ -26,3 +26,15 @@ package struct ModuleIdentity: Hashable, Sendable {
   /// The path that represents the vDSO of this process.
   package static let vdsoPath = "[vdso]"
 }
+
+/// What the names of a frame are looked up by, beside its offset: no memory of the process, whose module may be unloaded by then.
+package struct SymbolSource: Hashable, Sendable {
+  package var module: ModuleIdentity
+  /// Whether the module is the main executable.
+  package var isExecutable: Bool
+
+  package init(module: ModuleIdentity, isExecutable: Bool) {
+    self.module = module
+    self.isExecutable = isExecutable
+  }
+}

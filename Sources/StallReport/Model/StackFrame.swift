@@ -20,10 +20,10 @@ package struct StackFrame: Sendable, Equatable {
   package var isCompilerGenerated = false
   /// Code that several functions share; the symbol is that of one of them, marked.
   package var isMerged = false
-  /// What it is to be looked up by, if there was no time for all of it.
-  package var pending: Backtrace.Frame?
-  /// The key for the look-up, if the receiver of the report adds the name.
-  package var unnamed: Backtrace.Frame?
+  /// Where its names are to be found; nil if they have been looked up, or lie in no module.
+  package var source: SymbolSource?
+  /// There was no time for all of its names.
+  package var isPending = false
   /// Where its function begins in the module, if that is known and its name is not.
   package var function: UInt64?
 

@@ -5,19 +5,22 @@ import StallReport
 
 /// Sends reports: numbers them, and reports the same stall once.
 ///
-/// Belongs to the watchdog's thread.
+/// Belongs to the thread that names.
 final class ReportPublisher {
   private static let longestFarewell: UInt64 = 1_000_000_000
 
   private let sink: any ReportSink
   let ledger: RepeatLedger
   private let telemetry: TelemetryExporter?
+  /// How many lines were lost on their way here since the last call.
+  private let takeLost: @Sendable () -> UInt64
   /// The number of the last line.
   private(set) var sequence: UInt64 = 0
 
-  init(sink: any ReportSink, ledger: RepeatLedger, telemetry: TelemetryExporter? = nil) {
+  init(sink: any ReportSink, ledger: RepeatLedger, telemetry: TelemetryExporter? = nil, takeLost: @escaping @Sendable () -> UInt64) {
     self.telemetry = telemetry
     self.sink = sink
+    self.takeLost = takeLost
     self.ledger = ledger
   }
 
@@ -40,7 +43,7 @@ final class ReportPublisher {
   }
 
   /// Reports, or counts, a stall that has ended.
-  func end(_ report: Report, of episode: Episode, after progress: WatchedLoop.Progress) {
+  func end(_ report: Report, of episode: Episode, after progress: StallReporter.Progress) {
     let isReported = progress.isReported
     let now = MonotonicClock.now()
     // The samples may have shown another responsible function than the first one, and no `stall.ongoing` may have been due since it became
@@ -109,7 +112,7 @@ final class ReportPublisher {
     var report = report
     sequence += 1
     report.sequence = sequence
-    report.droppedLines = sink.takeDropped()
+    report.droppedLines = sink.takeDropped() + takeLost()
     let isOver = report.event != .started && report.event != .ongoing
     let limit = report.isNamed ? Report.longestLine : Report.longestUnnamedLine
     var line = OutgoingLine(

@@ -1,56 +1,44 @@
 import StallCapture
 import StallReport
 
-extension WatchedLoop {
-  /// The report of the episode as it is known by now.
-  ///
-  /// - Parameters:
-  ///   - event: The event of the report.
-  ///   - end: The time that its duration runs to.
-  ///   - origin: The process.
-  ///   - watchEnded: The loop is no longer watched, although the stall may continue.
-  /// - Returns: The report; nil if the loop has no stall in progress.
-  func report(
-    _ event: Report.Event, end: UInt64, origin: Report.Origin, watchEnded: Bool = false
-  ) -> Report? {
-    guard let episode else { return nil }
+extension StallUpdate {
+  /// The report of the stall as it is known by now.
+  func report(of origin: Report.Origin) -> Report {
     let sample = episode.heaviest
-    var evidence = evidence(of: episode, sample)
-    evidence.watchEnded = watchEnded
+    let evidence = evidence(sample)
     let stack = sample?.stack ?? []
     let isRunning = if case .running = sample?.activity { true } else { false }
+    let duration = episode.duration(at: end)
     var report = Report(
-      time: .now(), event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: threshold,
-      durationNanoseconds: episode.duration(at: end),
-      verdict: Verdict(
-        cause: cause(of: episode, lasting: episode.duration(at: end), sample, usage: evidence.usage), evidence: evidence
-      ),
+      time: time, event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: loop.threshold,
+      durationNanoseconds: duration,
+      verdict: Verdict(cause: cause(lasting: duration, sample, usage: evidence.usage), evidence: evidence),
       culprit: Culprit.frame(of: stack),
       fingerprint: Culprit.fingerprint(of: stack, common: isRunning ? episode.tree.commonFrame : nil),
       samples: episode.sampleCount,
       loop: Report.LoopState(
-        name: subject.label.name, kind: subject.label.kind(), mode: sample?.mode, phase: episode.turn.phase.reported,
+        name: loop.name, kind: loop.kind, mode: sample?.mode, phase: episode.turn.phase.reported,
         callout: sample?.callout),
-      threadID: sample?.thread, threadName: sample?.thread.flatMap { OwnProcess().name(of: $0) }, origin: origin,
+      threadID: sample?.thread, threadName: sample?.threadName, origin: origin,
       stack: stack,
       captureMethod: sample?.method, isApproximate: sample?.isApproximate ?? false,
       isTruncated: sample?.isTruncated ?? false, isChildTask: sample?.isChildTask ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     report.task = sample?.task
-    report.isAtLeast = !hasExactEnd
+    report.isAtLeast = !loop.hasExactEnd
     if sample?.failure != .notSampled {
       if event == .ended { report.path = episode.tree.heaviestPath }
-      report.places = episode.placesToName(of: event, isRunning: isRunning, isNamed: settings.namesFrames)
+      report.places = episode.placesToName(of: event, isRunning: isRunning, isNamed: namesFrames)
     }
-    report.isNamed = settings.namesFrames
+    report.isNamed = namesFrames
     report.repeatKey = Culprit.repeatKey(of: stack)
-    report.detailFile = stall.progress.detailFile
     return report
   }
 
   /// The evidence for the cause.
-  private func evidence(of episode: Episode, _ sample: Episode.Sample?) -> Verdict.Evidence {
+  private func evidence(_ sample: Episode.Sample?) -> Verdict.Evidence {
     var evidence = Verdict.Evidence()
+    evidence.watchEnded = watchEnded
     if let activity = sample?.activity {
       switch activity {
       case .running: evidence.state = "running"
@@ -71,14 +59,12 @@ extension WatchedLoop {
     evidence.starves = episode.starves
     evidence.samplesDisagree = sample?.failure == .noCommonFunction
     // Of the thread whose stack is shown, or of none.
-    if sample == nil || sample?.thread == thread.id { evidence.usage = thread.change(at: MonotonicClock.now()) }
+    if sample == nil || sample?.thread == thread { evidence.usage = usage }
     return evidence
   }
 
   /// The cause, by what is known of the whole stall.
-  private func cause(
-    of episode: Episode, lasting duration: UInt64, _ sample: Episode.Sample?, usage: ResourceUsage?
-  ) -> Cause {
+  private func cause(lasting duration: UInt64, _ sample: Episode.Sample?, usage: ResourceUsage?) -> Cause {
     var cause = episode.cause
     // A fault is counted as read from disk when it is over: what was not known at the sample is known now.
     if cause == .unknown, case .blocked(let call) = sample?.activity, call.number < 0 {
@@ -96,20 +82,5 @@ extension WatchedLoop {
       cause = Verdict.ready(usage).flatMap { isMostOfIt && $0.isKeptFromRunning ? $0 : nil } ?? .unknown
     }
     return cause
-  }
-
-  /// The report that the whole process was kept from running.
-  ///
-  /// It names no responsible function: the stack at such a moment says where the loop was met, and not why.
-  func freezeReport(lasting frozen: UInt64, id: String, origin: Report.Origin) -> Report {
-    var evidence = Verdict.Evidence()
-    evidence.frozenNanoseconds = frozen
-    return Report(
-      time: .now(), event: .ended, stallID: id, sequence: 0, thresholdNanoseconds: threshold,
-      durationNanoseconds: frozen, verdict: Verdict(cause: .stopped, evidence: evidence), samples: 0,
-      loop: Report.LoopState(
-        name: subject.label.name, kind: subject.label.kind(), mode: nil, phase: subject.pulse.word.phase.reported,
-        callout: nil),
-      threadID: subject.thread.id, threadName: OwnProcess().name(of: subject.thread.id), origin: origin, stack: [])
   }
 }
