@@ -20,9 +20,9 @@ struct VisibleTests {
     return run.outcome.output
   }
 
-  @Test func thereAreTwoThreads() throws {
+  @Test func thereAreThreeThreads() throws {
     #expect(
-      try output("threads") == ["thread: stall-output", "thread: stall-watchdog", "after stop()"])
+      try output("threads") == ["thread: stall-names", "thread: stall-output", "thread: stall-watchdog", "after stop()"])
   }
 
   @Test(.enabled(if: mayUsePerf, "perf events are not permitted"))

@@ -158,10 +158,12 @@ struct HeartbeatTests {
     _ = loop.check(at: now, frozen: 0)
     let turn = pulse.word
     #expect(loop.beginEpisode(turn: turn, id: "x", now: now))
-    StallSampler(capture: ThreadCapture(), resolver: FrameResolver(executablePath: "/proc/self/exe")).sample(loop)
+    StallSampler(capture: ThreadCapture(), reader: FrameReader(executablePath: "/proc/self/exe")).sample(loop)
     let origin = StallReport.Report.Origin(
       processID: getpid(), executablePath: "/bin/x", serviceName: "x", hostName: "x")
-    return try #require(loop.report(.started, end: now + 2 * Self.threshold, origin: origin))
+    var update = try #require(loop.update(.started, end: now + 2 * Self.threshold))
+    update.episode.name(by: FrameNamer())
+    return update.report(of: origin)
   }
 
   @Test func unservedLoopIsStarvedAndNamesNoFunction() throws {

@@ -11,7 +11,8 @@ struct KnownPlaceTests {
   @Test func placeOfAnotherLibraryIsNamedAgain() throws {
     let fixtures = try SymbolFixtures()
     let capture = ThreadCapture()
-    let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
+    let reader = FrameReader(executablePath: ProcessFacts.executablePath())
+    let namer = FrameNamer()
     var addresses: Set<UInt64> = []
     // Each is loaded where the one before has been, unless another test takes that place.
     for round in 0..<6 {
@@ -24,11 +25,9 @@ struct KnownPlaceTests {
       addresses.insert(address)
       // As the watchdog does between two stalls.
       capture.flush()
-      resolver.flush()
-      // The time limit for a first report's names is short on an emulated processor.
-      resolver.beginReport(isFirst: !TestMachine.isEmulated)
+      reader.flush()
       let backtrace = Backtrace(frames: [Backtrace.Frame(address: address, isReturnAddress: false)])
-      for _ in 0..<2 { #expect(resolver.resolve(backtrace).map(\.symbol) == [name]) }
+      for _ in 0..<2 { #expect(namer.names(of: reader.frames(of: backtrace)).map(\.symbol) == [name]) }
     }
     if addresses.count == 6 { print("no library was loaded where another had been: little is shown") }
   }

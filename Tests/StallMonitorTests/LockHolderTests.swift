@@ -15,12 +15,13 @@ extension CapturesInThisProcess {
   struct LockHolderTests {
     /// What is found of a thread that waits in one of the victim's ways.
     private struct Found {
-      var chain: WaitChain
+      var chain: WaitChain.Finding
       var keeper: Int32
     }
 
     // One for all: it keeps what it has read of the files.
-    private let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
+    private let namer = FrameNamer()
+    private let reader = FrameReader(executablePath: ProcessFacts.executablePath())
 
     /// How long a lock is held, in milliseconds.
     private static let hold: UInt32 = TestMachine.isEmulated ? 1500 : 150
@@ -47,9 +48,9 @@ extension CapturesInThisProcess {
       usleep(40_000)
       let probe = ThreadProbe(thread: waiter.pointee.id)
       let moment = capture.captureWithPatience(probe)
-      var chain = WaitChain(of: probe, in: moment, with: capture)
-      chain.resolve(stack: resolver.resolve(try moment.backtrace.get()), with: resolver)
-      return Found(chain: chain, keeper: victim_keeper_id())
+      let chain = WaitChain(of: probe, in: moment, with: capture, reader: reader)
+      let stack = namer.names(of: reader.frames(of: try moment.backtrace.get()))
+      return Found(chain: chain.finding(for: stack, namer), keeper: victim_keeper_id())
     }
 
     static let names = (0..<victim_lock_count).map { String(cString: victim_lock_name($0)) }
@@ -151,14 +152,14 @@ extension CapturesInThisProcess {
       let capture = ThreadCapture()
       let probe = ThreadProbe(thread: victim.id)
       var moment = capture.capture(probe, stackEnd: 0)
-      let resolver = FrameResolver(executablePath: "")
-      var chain = WaitChain(of: probe, in: moment, with: nil)
-      chain.resolve(stack: [], with: resolver)
+      func find() -> WaitChain.Finding {
+        WaitChain(of: probe, in: moment, with: nil, reader: reader).finding(for: [], namer)
+      }
+      var chain = find()
       #expect(chain.holder?.thread == clinux_gettid())
       #expect(chain.wait == "futex(wait): pthread mutex")
       moment.runCount = try #require(moment.runCount) - 1
-      chain = WaitChain(of: probe, in: moment, with: nil)
-      chain.resolve(stack: [], with: resolver)
+      chain = find()
       #expect(chain.holder == nil)
       #expect(chain.wait == "futex(wait)")
     }

@@ -88,9 +88,8 @@ extension CapturesInThisProcess {
       var seen: [(String, Cause)] = []
       while !caller.isDone.load(ordering: .acquiring) {
         let moment = capture.capture(probe, stackEnd: 0)
-        var chain = WaitChain(of: probe, in: moment, with: nil)
-        chain.resolve(stack: [], with: FrameResolver(executablePath: ""))
-        if let wait = chain.wait { seen.append((wait, Verdict.cause(of: moment.activity, usage: nil))) }
+        let chain = WaitChain(of: probe, in: moment, with: nil, reader: FrameReader(executablePath: ""))
+        if let wait = chain.finding(for: [], FrameNamer()).wait { seen.append((wait, Verdict.cause(of: moment.activity, usage: nil))) }
         usleep(5000)
       }
       return caller.isMissing.load(ordering: .relaxed) ? nil : seen

@@ -209,7 +209,6 @@ struct WatchedLoopTests {
     #expect(episode.summaries.map(\.weight) == [150, 160, 110])
     #expect(episode.weight(of: .running) == 310 && episode.weight(of: .starved) == 110)
     #expect(episode.tree.total == 420 && episode.tree.samples == 3 && episode.tree.nodes.map(\.samples) == [2, 1])
-    #expect(episode.places.total == 420 && episode.places.samples == 3)
     // The last one, what follows as well; and no time in which the process was stopped.
     episode.addFreeze(1000, at: 1500)
     for _ in 0..<2 { episode.note(nil, at: 1540, isOver: true) }
@@ -395,17 +394,16 @@ struct WatchedLoopTests {
     #expect(episode.cause == .running && episode.heaviest?.stack.first?.symbol == "a()")
   }
 
-  /// Its name may come after the next sample has.
+  /// Its name comes after the next samples have been taken.
   @Test func sampleWithoutANameYetRepresentsItsTime() {
     var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
-    var frame = StackFrame(offset: 8)
-    frame.pending = .init(address: 8, isReturnAddress: false)
+    let frame = StackFrame(offset: 8)
     episode.add(Episode.Sample(activity: .running, cause: .running, stack: [frame]), at: 100)
     episode.add(.stub(cause: .running, symbol: "g()"), at: 200)
-    episode.completeNames({ $0.map { $0.pending == nil ? $0 : StackFrame(symbol: "f()") } })
     episode.add(.stub(cause: .running, symbol: "f()"), at: 300)
-    #expect(episode.tree.nodes.map(\.frame.symbol) == ["g()", "f()"])
-    #expect(episode.tree.nodes.map(\.weight) == [100, 200] && episode.tree.nodes.map(\.samples) == [1, 2])
+    episode.name({ $0.map { $0.offset == nil ? $0 : StackFrame(symbol: "f()") } })
+    #expect(episode.tree.nodes.map(\.frame.symbol) == ["f()", "g()"])
+    #expect(episode.tree.nodes.map(\.weight) == [200, 100] && episode.tree.nodes.map(\.samples) == [2, 1])
     #expect(episode.heaviest?.stack.first?.symbol == "f()")
   }
 

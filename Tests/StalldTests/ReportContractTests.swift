@@ -181,7 +181,7 @@ struct ReportContractTests {
       "Report.isNamed", "Report.isAtLeast", "Report.repeatKey", "Report.places", "Evidence.lock", "LockHolder.label",
       "LockHolder.hasTimeout", "CalloutTimes.longestNumber",
       "StackFrame.shortSymbol", "StackFrame.owner", "StackFrame.isCompilerGenerated", "StackFrame.isMerged",
-      "StackFrame.pending", "StackFrame.unnamed", "StackFrame.function",
+      "StackFrame.isPending", "StackFrame.source", "StackFrame.function",
     ]
     for value in values {
       for (label, property) in Mirror(reflecting: value).children {

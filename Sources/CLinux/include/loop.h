@@ -92,6 +92,14 @@ static inline int64_t clinux_monotonic(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+// The same as of the last tick of the kernel's clock, which is at most so long ago.
+enum { CLINUX_COARSE_TICK = 10000000 };
+static inline int64_t clinux_monotonic_coarse(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 // A clock for statistics: the processor's own where it is known to tick evenly (8 ns instead of 22), otherwise nanoseconds. The unit is found by
 // comparing it with CLOCK_MONOTONIC, never assumed.
 extern int clinux_has_even_tick;

@@ -27,6 +27,28 @@ typedef struct clinux_callouts {
   uint64_t longest_number;
 } clinux_callouts;
 
+enum { CLINUX_LATE_TURNS = 16 };
+
+/// A turn that has lasted longer than it may.
+typedef struct clinux_late_turn {
+  /// The pulse's word in it.
+  uint64_t word;
+  uint64_t end;
+  /// About this turn only if `callouts.turn` says so.
+  clinux_callouts callouts;
+} clinux_late_turn;
+
+/// The latest turns that have lasted longer than they may: what a watchdog that comes too late finds.
+///
+/// The loop's thread alone writes, but for the limit.
+typedef struct clinux_late_turns {
+  /// How long a turn may last, in the unit of stamps; INT64_MAX: none is noted.
+  uint64_t limit;
+  /// How many there were, and how long all of them lasted.
+  uint64_t count, total;
+  clinux_late_turn turns[CLINUX_LATE_TURNS];
+} clinux_late_turns;
+
 /// The words that a loop stamps, and the functions that it calls in rare cases.
 typedef struct clinux_turn_stamp {
   /// The pulse's word (see Pulse.Word). The loop's thread is its only writer.
@@ -34,6 +56,7 @@ typedef struct clinux_turn_stamp {
   /// Not 0 when the watchdog asks for an answer.
   const uint32_t *attention;
   clinux_callouts *callouts;
+  clinux_late_turns *late;
   /// Whether a stamp is a reading of the processor's counter, or of CLOCK_MONOTONIC.
   bool counts_ticks;
   /// Whether the loop pays for the fence.
@@ -67,7 +90,27 @@ static inline uint64_t clinux_turn_clock(const clinux_turn_stamp *stamp) {
   return stamp->counts_ticks ? clinux_time_stamp_counter() : (uint64_t)clinux_monotonic();
 }
 
+/// Notes a turn that has lasted longer than the limit.
+void clinux_turn_note_late(const clinux_turn_stamp *stamp, uint64_t word, uint64_t end);
+
+/// The turn that the word says ends at `end`: notes it, if it was late. Before the next word is published: who reads that one finds the note.
+static inline void clinux_turn_judge(const clinux_turn_stamp *stamp, uint64_t word, uint64_t end, uint64_t limit) {
+  // Signed: another processor's counter may be a few ticks behind.
+  if (__builtin_expect((int64_t)(end - (word >> 2)) > (int64_t)limit, false)) clinux_turn_note_late(stamp, word, end);
+}
+
+static inline uint64_t clinux_turn_limit(const clinux_turn_stamp *stamp) {
+  return __atomic_load_n(&stamp->late->limit, __ATOMIC_RELAXED);
+}
+
+// Whether a turn may be late now, by a clock that is cheap: true of the counter, which is the cheapest.
+static inline bool clinux_turn_may_be_late(const clinux_turn_stamp *stamp, uint64_t word, uint64_t limit) {
+  return stamp->counts_ticks || clinux_monotonic_coarse() - (int64_t)(word >> 2) + CLINUX_COARSE_TICK > (int64_t)limit;
+}
+
 static inline void clinux_turn_begin(const clinux_turn_stamp *stamp, uint64_t time, uint64_t phase) {
+  uint64_t last = __atomic_load_n(stamp->word, __ATOMIC_RELAXED);
+  if ((last & CLINUX_PHASES) != 0) clinux_turn_judge(stamp, last, time, clinux_turn_limit(stamp));
   if (!clinux_turn_publish(stamp, time << 2 | phase)) stamp->answer(stamp->context);
 }
 
@@ -91,7 +134,10 @@ static inline void clinux_turn_go_on(const clinux_turn_stamp *stamp) {
 }
 
 static inline void clinux_turn_end(const clinux_turn_stamp *stamp) {
-  uint64_t word = __atomic_load_n(stamp->word, __ATOMIC_RELAXED);
+  uint64_t word = __atomic_load_n(stamp->word, __ATOMIC_RELAXED), limit = clinux_turn_limit(stamp);
+  if (limit != INT64_MAX && (word & CLINUX_PHASES) != 0 && clinux_turn_may_be_late(stamp, word, limit)) {
+    clinux_turn_judge(stamp, word, clinux_turn_clock(stamp), limit);
+  }
   if (!clinux_turn_publish(stamp, word & ~(uint64_t)CLINUX_PHASES)) stamp->answer(stamp->context);
 }
 
@@ -185,6 +231,21 @@ static inline bool clinux_callouts_read(const clinux_callouts *from, uint64_t tu
   copy->longest_number = __atomic_load_n(&from->longest_number, __ATOMIC_ACQUIRE);
   return copy->turn == turn && __atomic_load_n(&from->turn, __ATOMIC_ACQUIRE) == turn;
 }
+
+/// Has turns noted that last longer; on any thread.
+static inline void clinux_late_turns_set_limit(clinux_late_turns *late, uint64_t limit) {
+  __atomic_store_n(&late->limit, limit, __ATOMIC_RELAXED);
+}
+
+/// How many turns were noted, and how long they lasted; on any thread. What a word shows to be over is among them.
+static inline uint64_t clinux_late_turns_count(const clinux_late_turns *late, uint64_t *total) {
+  uint64_t count = __atomic_load_n(&late->count, __ATOMIC_ACQUIRE);
+  *total = __atomic_load_n(&late->total, __ATOMIC_RELAXED);
+  return count;
+}
+
+/// Copies the note with this number, from 0, on any thread. False if a later one has taken its place.
+bool clinux_late_turn_read(const clinux_late_turns *late, uint64_t number, clinux_late_turn *copy);
 
 /// CFRunLoopActivity (CFRunLoop.h), and Loop.Activity.
 enum {

@@ -78,15 +78,14 @@ final class RepeatLedger {
   /// Whether a stall that was not reported so far has become worth a report of its own: it lasts more than a second, and twice as long as
   /// any that was reported.
   func promotes(_ report: Report, at now: UInt64) -> Bool {
-    guard let entry = entries[Self.key(of: report)] else { return spend(at: now) }
+    guard let key = Self.key(of: report), let entry = entries[key] else { return spend(at: now) }
     return report.durationNanoseconds > 1_000_000_000 && report.durationNanoseconds / 2 > entry.longestReported
       && spend(at: now)
   }
 
   /// Notes the end of a stall that was reported.
   func didReport(_ report: Report, at now: UInt64) {
-    guard firstWindow > 0 else { return }
-    let key = Self.key(of: report)
+    guard firstWindow > 0, let key = Self.key(of: report) else { return }
     if var entry = entries[key], entry.end > now || entry.tally.count > 0 {
       entry.longestReported = max(entry.longestReported, report.durationNanoseconds)
       entries[key] = entry
@@ -102,12 +101,25 @@ final class RepeatLedger {
 
   /// Notes the end of a stall that was not reported.
   func didCount(_ report: Report, at now: UInt64) {
-    var key = Self.key(of: report)
-    if entries[key] == nil { key = Self.overBudget }
+    let key = Self.key(of: report).flatMap { entries[$0] == nil ? nil : $0 } ?? Self.overBudget
+    count(
+      SuppressedStalls(count: 1, total: report.durationNanoseconds, longest: report.durationNanoseconds), like: report,
+      as: key, at: now)
+  }
+
+  /// Notes stalls of a loop of which nothing is known but how long they lasted together; `report` is one of that loop's.
+  func didLose(_ number: UInt64, lasting total: UInt64, like report: Report, at now: UInt64) {
+    // The longest is at least as long as their mean.
+    count(
+      SuppressedStalls(count: number, total: total, longest: total / max(number, 1)), like: report, as: Self.overBudget,
+      at: now)
+  }
+
+  private func count(_ stalls: SuppressedStalls, like report: Report, as key: String, at now: UInt64) {
     var entry = entries[key] ?? Entry(began: now, window: max(firstWindow, Self.minute), longestReported: 0)
-    entry.tally.count += 1
-    entry.tally.total += report.durationNanoseconds
-    entry.tally.longest = max(entry.tally.longest, report.durationNanoseconds)
+    entry.tally.count += stalls.count
+    entry.tally.total += stalls.total
+    entry.tally.longest = max(entry.tally.longest, stalls.longest)
     entry.template = report
     entries[key] = entry
   }
@@ -146,8 +158,7 @@ final class RepeatLedger {
   // MARK: Inside
 
   private func isRepetition(_ report: Report, at now: UInt64) -> Bool {
-    let key = Self.key(of: report)
-    guard let entry = entries[key] else { return false }
+    guard let key = Self.key(of: report), let entry = entries[key] else { return false }
     if entry.end > now || entry.tally.count > 0 { return true }
     entries[key] = nil
     return false
@@ -174,9 +185,10 @@ final class RepeatLedger {
 
   /// What makes two stalls the same: the loop and the service's own functions on the stack.
   ///
-  /// Without any of them, the loop and the cause. While a name on the stack is still being looked up, the loop and the
+  /// Without any of them, the loop and the cause. Nil of one that nobody has looked at, which is like no other. While a name on the stack is still being looked up, the loop and the
   /// fingerprint.
-  private static func key(of report: Report) -> String {
-    "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
+  private static func key(of report: Report) -> String? {
+    if report.captureFailure == .turnEnded { return nil }
+    return "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
   }
 }

@@ -54,6 +54,8 @@ struct WaitChain: Sendable {
     var wait: String?
     /// The thread that it waits for.
     var holder: LockHolder?
+    /// What it waits for, if it is no thread.
+    var waitedFor: WaitedFor?
     /// The threads that are waited for, in that order.
     var threads: [Report.OtherThread] = []
     /// Threads that wait in a cycle: each waits for the next, and the last for the first.
@@ -64,7 +66,7 @@ struct WaitChain: Sendable {
   ///
   /// `stack` is the stalled thread's, with names as far as it has any.
   func finding(for stack: [StackFrame], _ namer: FrameNamer) -> Finding {
-    var finding = Finding(wait: wait)
+    var finding = Finding(wait: wait, waitedFor: waitedFor)
     var stack = stack
     for (index, link) in links.enumerated() {
       if var thread = link.thread {

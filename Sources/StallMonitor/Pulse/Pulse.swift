@@ -10,6 +10,8 @@ import Synchronization
 /// watchdog or by a thread of the pool: ``end(_:)``.) A transition costs a reading of the clock and a
 /// store (an idle one the store alone); the semaphore is posted only when the watchdog has asked for it.
 ///
+/// A turn that has lasted for longer than it may is noted by its own thread at its end, so that a watchdog that comes too late finds it.
+///
 /// The question "has the watchdog asked?" is a load after a store to another word, which processors
 /// reorder. The watchdog has the fence (`membarrier`), so the loop pays only a
 /// compiler barrier.
@@ -49,12 +51,19 @@ final class Pulse: Sendable {
     static let episode: UInt32 = 2
   }
 
+  /// Longer than any turn, in the unit of stamps.
+  static let noLimit = UInt64(Int64.max)
+
   private let published = Atomic<UInt64>(0)
   private let attention = Atomic<UInt32>(0)
   private let recovered = Atomic<UInt64>(0)
   // What the loop has called in its turn, and the same of the last turn whose end the watchdog has asked for. Unsafe: C loads and stores
   // them word by word, atomically.
   private nonisolated(unsafe) let callouts = UnsafeMutablePointer<clinux_callouts>.allocate(capacity: 2)
+  // The turns that were late. Unsafe, for the same reason.
+  private nonisolated(unsafe) let late = UnsafeMutablePointer<clinux_late_turns>.allocate(capacity: 1)
+  // What this object's own methods stamp by. Unsafe: never changed after `init`.
+  private nonisolated(unsafe) let stamp = UnsafeMutablePointer<clinux_turn_stamp>.allocate(capacity: 1)
   private let semaphore: WakeSemaphore
   // Where membarrier is missing the loop pays for the fence.
   private let fencesItself: Bool
@@ -70,39 +79,33 @@ final class Pulse: Sendable {
     self.fencesItself = fencesItself
     self.countsTicks = countsTicks
     callouts.initialize(repeating: clinux_callouts(), count: 2)
+    late.initialize(to: clinux_late_turns())
+    late.pointee.limit = Self.noLimit
+    stamp.initialize(to: turnStamp())
+    stamp.pointee.context = Unmanaged.passUnretained(self).toOpaque()
+    stamp.pointee.answer = { Unmanaged<Pulse>.fromOpaque($0!)._withUnsafeGuaranteedRef { $0.answer() } }
   }
 
-  deinit { callouts.deallocate() }
+  deinit {
+    stamp.deallocate()
+    late.deallocate()
+    callouts.deallocate()
+  }
 
   // MARK: The loop's side
 
   /// A turn begins, now.
-  @inline(__always)
-  func turn(_ phase: Phase) { turn(phase, stamp: stamp()) }
+  func turn(_ phase: Phase) { turn(phase, stamp: stampNow()) }
 
   /// A turn has begun at the time of this stamp.
-  @inline(__always)
-  func turn(_ phase: Phase, stamp: UInt64) { publish(stamp << 2 | phase.rawValue) }
+  func turn(_ phase: Phase, stamp time: UInt64) { clinux_turn_begin(stamp, time, phase.rawValue) }
 
   /// A reading of the clock that turns are stamped with.
-  @inline(__always)
-  func stamp() -> UInt64 { countsTicks ? clinux_time_stamp_counter() : MonotonicClock.now() }
+  func stampNow() -> UInt64 { clinux_turn_clock(stamp) }
 
   /// The turn has ended, and none follows yet.
-  @inline(__always)
-  func idle() {
-    // Relaxed: the calling thread is the word's only writer.
-    publish(published.load(ordering: .relaxed) & ~3)
-  }
+  func idle() { clinux_turn_end(stamp) }
 
-  @inline(__always)
-  private func publish(_ word: UInt64) {
-    // Releasing: a watchdog that reads this word reads what the loop's thread had stored before it, too.
-    published.store(word, ordering: .releasing)
-    answerIfAsked()
-  }
-
-  @inline(__always)
   private func answerIfAsked() {
     // The load below must not come before the word's store, or a request and a transition could miss each other. The watchdog sees to it:
     // its `fence` interrupts this thread between two instructions, and orders what is before with what is after (Tests/Models/pulse.pml).
@@ -127,6 +130,7 @@ final class Pulse: Sendable {
     }
     stamp.attention = withUnsafePointer(to: attention) { UnsafeRawPointer($0).assumingMemoryBound(to: UInt32.self) }
     stamp.callouts = callouts
+    stamp.late = late
     stamp.counts_ticks = countsTicks
     stamp.fences_itself = fencesItself
     return stamp
@@ -193,6 +197,21 @@ final class Pulse: Sendable {
     // Acquiring: the exchange that has taken the request comes after the store of the time.
     if attention.load(ordering: .acquiring) & Attention.episode != 0 { return nil }
     return recovered.load(ordering: .relaxed)
+  }
+
+  /// Has the loop note turns that last longer than so many units of its stamps; ``noLimit``: none.
+  func noteTurns(longerThan limit: UInt64) { clinux_late_turns_set_limit(late, limit) }
+
+  /// How many turns the loop has noted, and how long these lasted.
+  var lateTurns: (count: UInt64, total: UInt64) {
+    var total: UInt64 = 0
+    return (clinux_late_turns_count(late, &total), total)
+  }
+
+  /// The note with this number, from 0; nil if a later one has taken its place.
+  func lateTurn(_ number: UInt64) -> clinux_late_turn? {
+    var note = clinux_late_turn()
+    return clinux_late_turn_read(late, number, &note) ? note : nil
   }
 
   /// What the loop has called in a turn so far, or until its end if that is known; nil if it has called nothing, or does not say.

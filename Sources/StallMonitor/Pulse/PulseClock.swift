@@ -57,6 +57,24 @@ final class PulseClock {
     min(scale?.time(of: word.stamp) ?? word.stamp, now)
   }
 
+  /// What turns that last for so many nanoseconds exceed, in the unit of stamps; ``Pulse/noLimit`` while that is not known.
+  ///
+  /// A little less than that: the rate changes, and the watchdog judges by the times.
+  func limit(for threshold: UInt64) -> UInt64 {
+    let limit = threshold - threshold / 500
+    guard first != nil else { return min(limit, Pulse.noLimit) }
+    return scale?.ticks(in: limit) ?? Pulse.noLimit
+  }
+
+  /// How long so many units of stamps are.
+  func duration(of units: UInt64) -> UInt64 { scale?.duration(of: units) ?? units }
+
+  /// The monotonic times at which a noted turn began and ended.
+  func times(of turn: clinux_late_turn, now: UInt64) -> (start: UInt64, end: UInt64) {
+    func time(_ stamp: UInt64) -> UInt64 { min(scale?.time(of: stamp) ?? stamp, now) }
+    return (time(turn.word >> 2), time(turn.end))
+  }
+
   /// What is known of a turn's callouts, in nanoseconds.
   func times(of callouts: clinux_callouts, now: UInt64) -> CalloutTimes {
     let began = min(scale?.time(of: callouts.began) ?? callouts.began, now)

@@ -65,6 +65,9 @@ struct TickScale: Equatable {
   /// The time between two readings that are so far apart.
   func duration(of ticks: UInt64) -> UInt64 { UInt64(Double(ticks) * nanosecondsPerTick) }
 
+  /// How many ticks are so many nanoseconds.
+  func ticks(in nanoseconds: UInt64) -> UInt64 { UInt64(Double(min(nanoseconds, 1 << 62)) / max(nanosecondsPerTick, 0.01)) }
+
   /// The monotonic time at which the counter was read.
   ///
   /// Within a few microseconds for the last seconds.

@@ -51,7 +51,7 @@ final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's
   ///
   /// The turn counts from now, as a heartbeat's does from the beat. Nil if the loop has stamped a transition.
   func beginUnseenTurn(_ kind: Kind) -> Pulse.Word? {
-    let word = Pulse.Word(phase: .heartbeat, stamp: pulse.stamp())
+    let word = Pulse.Word(phase: .heartbeat, stamp: pulse.stampNow())
     unseenTurn.store(word.raw, ordering: .sequentiallyConsistent)
     guard pulse.replace(Pulse.Word(raw: 0), by: word) else { return nil }
     latest.store(kind.rawValue, ordering: .relaxed)

@@ -21,6 +21,8 @@ final class ReporterThread: Sendable {
   private enum Item {
     case update(StallUpdate, size: Int)
     case freeze(Report)
+    /// So many stalls, which lasted so long together, of which only this one is known.
+    case lost(UInt64, lasting: UInt64, like: StallUpdate)
     case tune(window: UInt64, budget: Int)
     /// Sends all summaries.
     case summarize
@@ -72,6 +74,11 @@ final class ReporterThread: Sendable {
 
   /// Reports that the whole process was kept from running.
   func post(freeze report: Report) { post(.freeze(report)) }
+
+  /// Counts stalls of which nothing is known but how long they lasted together.
+  func post(lost count: UInt64, lasting total: UInt64, like update: StallUpdate) {
+    post(.lost(count, lasting: total, like: update))
+  }
 
   /// Changes what is reported, from the next stall on.
   func tune(window: UInt64, budget: Int) { post(.tune(window: window, budget: budget)) }
@@ -161,6 +168,7 @@ final class ReporterThread: Sendable {
     switch item {
     case .update(let update, _): reporter.take(update)
     case .freeze(let report): reporter.take(freeze: report)
+    case .lost(let count, let total, let update): reporter.take(lost: count, lasting: total, like: update)
     case .tune(let window, let budget): reporter.tune(window: window, budget: budget)
     case .summarize: _ = reporter.summarize(closing: true)
     }

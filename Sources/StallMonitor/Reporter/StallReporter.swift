@@ -97,6 +97,11 @@ final class StallReporter {
   /// Reports once that the whole process was kept from running.
   func take(freeze report: Report) { publisher.reportFreeze(report) }
 
+  /// Counts stalls of which nothing is known but how long they lasted together, and the loop, which is that of `update`.
+  func take(lost count: UInt64, lasting total: UInt64, like update: StallUpdate) {
+    publisher.ledger.didLose(count, lasting: total, like: update.report(of: origin), at: MonotonicClock.now())
+  }
+
   /// Changes what is reported, from the next stall on.
   func tune(window: UInt64, budget: Int) { publisher.ledger.retune(window: window, budget: budget) }
 

@@ -72,7 +72,7 @@ extension UnstampedWorker: HeartbeatSource {
     // A stamped job may have begun meanwhile.
     if runsStampedJob { return forget() }
     if running != nil { return pulse.turn(.heartbeat) }
-    let stamp = pulse.stamp()
+    let stamp = pulse.stampNow()
     blocked = BlockedThread(id).map { ($0, stamp) }
   }
 }

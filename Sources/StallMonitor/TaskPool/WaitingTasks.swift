@@ -49,7 +49,7 @@ extension WaitingTasks: HeartbeatSource {
 
   func beat() {
     guard isHooked else { return }
-    let (stamp, begun) = (pulse.stamp(), begun)
+    let (stamp, begun) = (pulse.stampNow(), begun)
     guard areWaiting else { return last = nil }
     guard let last, last.begun == begun else { return last = (begun, stamp) }
     pulse.turn(.heartbeat, stamp: last.stamp)

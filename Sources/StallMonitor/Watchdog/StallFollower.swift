@@ -40,6 +40,7 @@ final class StallFollower {
       loop.meetWork()
       let now = MonotonicClock.now()
       if loop.isInUnseenRun { finish(loop, at: now, isIgnored: true) }
+      reportUnseenTurns(of: loop, at: now, frozen: frozen)
       let decision = loop.check(at: now, frozen: frozen)
       frozen = 0
       if needsReport(decision), !mayReport {
@@ -162,6 +163,15 @@ final class StallFollower {
 
   // MARK: The end
 
+  /// Reports turns that were late and over before this check.
+  private func reportUnseenTurns(of loop: WatchedLoop, at now: UInt64, frozen: UInt64) {
+    let unseen = loop.takeUnseenTurns(at: now, frozen: frozen)
+    for stall in unseen.stalls { post(loop.update(unseen: stall)) }
+    if unseen.lost > 0, let last = unseen.stalls.last {
+      reporter.post(lost: unseen.lost, lasting: unseen.lostTime, like: loop.update(unseen: last))
+    }
+  }
+
   /// Gives stalls a moment to end: a task may not have left its thread yet when another one that awaits it stops the monitor.
   func awaitEnds(of loops: [WatchedLoop]) {
     let latest = MonotonicClock.now() + Self.patienceAtTheEnd
@@ -174,7 +184,9 @@ final class StallFollower {
 
   /// Closes the open stalls when the watch ends during a stall.
   func finish(_ loops: [WatchedLoop]) {
-    for loop in loops where loop.isStalled {
+    for loop in loops {
+      reportUnseenTurns(of: loop, at: MonotonicClock.now(), frozen: 0)
+      guard loop.isStalled else { continue }
       if loop.stall.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
       let end = loop.subject.pulse.episodeEnd
       finish(loop, at: end ?? MonotonicClock.now(), watchEnded: end == nil)

@@ -279,6 +279,9 @@ struct TurnMonitor {
   /// Whether this part of the turn is the one that was seen by the last check.
   func isSeen(_ part: TurnPart) -> Bool { part == seenPart }
 
+  /// For how long the process was frozen in a turn, as far as checks have met it.
+  func frozen(in turn: Pulse.Word) -> UInt64 { seen.stamp == turn.stamp ? frozenInTurn : 0 }
+
   /// How long ago the current turn began, or the loop was resumed; 0 if the loop is in no turn.
   func age(_ reading: Reading) -> UInt64 {
     // An ignored turn says nothing of when the watchdog was to be awake.

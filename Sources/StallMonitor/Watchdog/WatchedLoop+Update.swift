@@ -10,9 +10,19 @@ extension WatchedLoop {
   ///   - time: When it happened.
   func update(_ event: Report.Event, end: UInt64, time: Timestamp = .now()) -> StallUpdate? {
     guard let episode else { return nil }
+    return update(event, of: episode, end: end, time: time, usage: thread.change(at: MonotonicClock.now()))
+  }
+
+  /// The end of a stall that nobody has looked at.
+  func update(unseen stall: Episode) -> StallUpdate {
+    update(.ended, of: stall, end: stall.lastSampleTime, time: .now(), usage: nil)
+  }
+
+  private func update(
+    _ event: Report.Event, of episode: Episode, end: UInt64, time: Timestamp, usage: ResourceUsage?
+  ) -> StallUpdate {
     var update = StallUpdate(
-      loop: stalledLoop, episode: episode, event: event, end: end, time: time,
-      usage: thread.change(at: MonotonicClock.now()), thread: thread.id)
+      loop: stalledLoop, episode: episode, event: event, end: end, time: time, usage: usage, thread: thread.id)
     update.namesFrames = settings.namesFrames
     return update
   }

@@ -1,3 +1,4 @@
+import CLinux
 import StallCapture
 import StallReport
 
@@ -44,6 +45,7 @@ final class WatchedLoop {
   var stall = Stall()
   private var monitor: TurnMonitor
   private let clock: PulseClock
+  private var unseenTurns = UnseenTurns()
   var logged = Logged()
 
   init(_ subject: Subject, clock: PulseClock, counters: ProcessCounters = ProcessCounters()) {
@@ -205,6 +207,7 @@ final class WatchedLoop {
   private func follow(_ turn: TurnMonitor.LateTurn, id: String, foundAt now: UInt64) {
     (stall.actionsDone, stall.stolenBefore) = (0, StolenTime.total())
     monitor.follow(turn, foundAt: now, sampling: settings.sampling)
+    unseenTurns.followed = turn.word
     stall.episode = Episode(
       id: id, turn: turn.word, start: turn.start, frozen: turn.frozen, frozenUntil: turn.frozenUntil,
       threshold: threshold)
@@ -276,6 +279,67 @@ final class WatchedLoop {
     subject.work?.permit(perfEvents: plan.samplesRunningThreads)
     settings = Settings(
       otherThreads: plan.otherThreads, sampling: plan.sampling, namesFrames: plan.namesFrames)
+  }
+
+  // MARK: Late turns that nobody has looked at
+
+  /// What has been read of the loop's own notes of late turns.
+  private struct UnseenTurns {
+    /// By how long a turn is noted, in the unit of stamps; nil before the first check.
+    var limit: UInt64?
+    var count: UInt64 = 0
+    var total: UInt64 = 0
+    /// The turn that was followed last, which needs no note.
+    var followed: Pulse.Word?
+  }
+
+  /// The turns that were late and over before a check met them, since the last call: each as a stall without a stack.
+  ///
+  /// Call it at each check, before that. `frozen` is for how long the whole process was frozen since the last one. The watchdog may have
+  /// had no processor, or may have been busy with another loop.
+  ///
+  /// - Returns: The stalls, and how many more there were, which together lasted so long.
+  func takeUnseenTurns(at now: UInt64, frozen: UInt64) -> (stalls: [Episode], lost: UInt64, lostTime: UInt64) {
+    noteLateTurns()
+    let (late, known) = (subject.pulse.lateTurns, unseenTurns)
+    guard late.count != known.count else { return ([], 0, 0) }
+    (unseenTurns.count, unseenTurns.total) = late
+    // In a run that nobody sees the loop may well have turned.
+    guard !isSuspended, !logged.unseenRun else { return ([], 0, 0) }
+    let numbers = max(known.count, late.count - min(late.count, UInt64(CLINUX_LATE_TURNS)))..<late.count
+    let notes = numbers.compactMap(subject.pulse.lateTurn)
+    let lost = late.count - known.count - UInt64(notes.count)
+    let read = notes.reduce(0) { $0 &+ ($1.end &- $1.word >> 2) }
+    let stalls = notes.compactMap { stall(by: $0, at: now, frozen: frozen) }
+    return (stalls, lost, lost == 0 ? 0 : clock.duration(of: late.total &- known.total &- read))
+  }
+
+  /// Tells the loop which turns to note.
+  private func noteLateTurns() {
+    // Of other work it is not known whether one piece or several took the time.
+    guard subject.work == nil else { return }
+    let limit = clock.limit(for: monitor.threshold)
+    if limit != unseenTurns.limit { subject.pulse.noteTurns(longerThan: limit) }
+    unseenTurns.limit = limit
+  }
+
+  private func stall(by note: clinux_late_turn, at now: UInt64, frozen: UInt64) -> Episode? {
+    let turn = Pulse.Word(raw: note.word)
+    guard turn.stamp != unseenTurns.followed?.stamp else { return nil }
+    var (start, end) = clock.times(of: note, now: now)
+    start = max(start, subject.limits.suspension.resumedAt)
+    guard end > start else { return nil }
+    // When in its time the last freeze began is not known.
+    let freeze = max(start, now - min(now, frozen))
+    let frozen = monitor.frozen(in: turn) + (end > freeze ? end - freeze : 0)
+    guard end - start >= monitor.threshold + frozen else { return nil }
+    var stall = Episode(
+      id: ReportPublisher.makeIdentifier(), turn: turn, start: start, frozen: frozen, frozenUntil: now,
+      threshold: monitor.threshold)
+    stall.add(
+      Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .turnEnded), at: end,
+      callouts: note.callouts.turn == turn.stamp ? clock.times(of: note.callouts, now: end) : nil)
+    return stall
   }
 
   // MARK: A late turn without memory for a report

@@ -20,12 +20,12 @@ enum Symbolication {
     defer { target_stop(target) }
     let capture = ThreadCapture()
     let backtrace = try capture.capture(ThreadProbe(thread: target_thread(target)), stackEnd: 0).backtrace.get()
-    let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
-    resolver.prepareThread()
+    let reader = FrameReader(executablePath: ProcessFacts.executablePath())
+    let namer = FrameNamer()
+    namer.prepareThread()
     func resolve() -> (time: Double, named: Double) {
-      resolver.beginReport(isFirst: false)
       let start = nanoseconds()
-      let frames = resolver.resolve(backtrace)
+      let frames = namer.names(of: reader.frames(of: backtrace))
       let time = nanoseconds() - start
       return (time, Double(frames.count { $0.symbol != nil && $0.line != nil }))
     }
@@ -33,7 +33,7 @@ enum Symbolication {
     let count = Double(backtrace.frames.count)
     let sameStall = (0..<500).map { _ in resolve().time / count }
     let nextStall = (0..<500).map { _ in
-      resolver.flush()
+      reader.flush()
       return resolve().time / count
     }
     let name = "naming a stack of \(backtrace.frames.count) frames"
