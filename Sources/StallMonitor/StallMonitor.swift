@@ -71,8 +71,8 @@ public final class StallMonitor: Sendable {
   /// start. The monitor keeps running if the caller does not keep the result.
   ///
   /// Call it once, early, preferably on the main thread. It takes a few milliseconds, opens
-  /// libunwind and libdw, and starts two threads, which have a descriptor table of their own. In a
-  /// process with libdispatch it starts a third one, which uses the service's table. The third one
+  /// libunwind and libdw, and starts three threads, which have a descriptor table of their own. In a
+  /// process with libdispatch it starts a fourth one, which uses the service's table. That one
   /// ends when a run loop has been idle for a threshold, or has turned for four thresholds; it stays
   /// while a main queue or another loop is watched by heartbeats. `Documentation/Guarantees.md`
   /// lists all that a watched process can notice.

@@ -145,7 +145,7 @@ package final class Symbolizer {
     shed(sparing: nil)
   }
 
-  /// Lets go of all modules and answers.
+  /// Releases all modules and answers.
   package func release() {
     (modules, last, moduleBytes) = ([:], nil, 0)
     (young, old, youngBytes, oldBytes) = ([:], [:], 0, 0)

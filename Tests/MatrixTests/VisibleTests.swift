@@ -22,7 +22,9 @@ struct VisibleTests {
 
   @Test func thereAreThreeThreads() throws {
     #expect(
-      try output("threads") == ["thread: stall-names", "thread: stall-output", "thread: stall-watchdog", "after stop()"])
+      try output("threads") == [
+        "thread: stall-names", "thread: stall-output", "thread: stall-watchdog", "after stop()",
+      ])
   }
 
   @Test(.enabled(if: mayUsePerf, "perf events are not permitted"))

@@ -89,7 +89,9 @@ extension CapturesInThisProcess {
       while !caller.isDone.load(ordering: .acquiring) {
         let moment = capture.capture(probe, stackEnd: 0)
         let chain = WaitChain(of: probe, in: moment, with: nil, reader: FrameReader(executablePath: ""))
-        if let wait = chain.finding(for: [], FrameNamer()).wait { seen.append((wait, Verdict.cause(of: moment.activity, usage: nil))) }
+        if let wait = chain.finding(for: [], FrameNamer()).wait {
+          seen.append((wait, Verdict.cause(of: moment.activity, usage: nil)))
+        }
         usleep(5000)
       }
       return caller.isMissing.load(ordering: .relaxed) ? nil : seen

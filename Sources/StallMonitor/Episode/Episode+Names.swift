@@ -22,7 +22,9 @@ extension Episode.Sample {
       judged.stack = namer.libraryFrames(of: thread.stack)
       return pool.owns(judged)
     }
-    if pool == .cooperative, failure == .noServer, let work = Self.otherWork(threads) { wait = wait.map { "\($0); \(work)" } }
+    if pool == .cooperative, failure == .noServer, let work = Self.otherWork(threads) {
+      wait = wait.map { "\($0); \(work)" }
+    }
     self.pool = nil
   }
 

@@ -15,7 +15,7 @@ extension Episode {
     var waitedFor: WaitedFor?
     /// The stack; empty if it could not be taken.
     var stack: [StackFrame]
-    /// Whom it waits for, until names show whether that is so.
+    /// The threads that it may wait for, until names show whether that is so.
     var chain: WaitChain?
     /// Whose threads `threads` are to be, of those that were met.
     var pool: WorkerPool?

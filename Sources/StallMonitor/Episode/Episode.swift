@@ -284,7 +284,7 @@ struct Episode {
     candidates = merged
   }
 
-  /// Forgets the stacks: there is no room for them.
+  /// Forgets the stacks: there is no space for them.
   mutating func dropStacks() {
     let last = heaviest?.withoutFunction(.noRoom)
     (candidates, spacedStacks, summaries, tree) = ([], [], [], CallTree())

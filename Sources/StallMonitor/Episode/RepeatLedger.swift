@@ -185,7 +185,7 @@ final class RepeatLedger {
 
   /// What makes two stalls the same: the loop and the service's own functions on the stack.
   ///
-  /// Without any of them, the loop and the cause. Nil of one that nobody has looked at, which is like no other. While a name on the stack is still being looked up, the loop and the
+  /// Without any of them, the loop and the cause. Nil of one that was not sampled, which is like no other. While a name on the stack is still being looked up, the loop and the
   /// fingerprint.
   private static func key(of report: Report) -> String? {
     if report.captureFailure == .turnEnded { return nil }

@@ -30,13 +30,14 @@ struct WaitChain: Sendable {
     let chain = BlockingChain(of: probe, in: snapshot, with: capture)
     circle = chain.circle
     links = chain.links.enumerated().map { index, link in
-      let thread = index == 0 ? nil : Report.OtherThread(id: link.id, snapshot: link.snapshot, role: .lockHolder, reader)
+      let thread =
+        index == 0 ? nil : Report.OtherThread(id: link.id, snapshot: link.snapshot, role: .lockHolder, reader)
       return Link(
         id: link.id, wait: link.wait, waitedFor: link.waitedFor, candidate: link.candidate, thread: thread)
     }
   }
 
-  /// What the stalled thread is blocked in, in words, without whom it waits for; nil if it is in no call.
+  /// What the stalled thread is blocked in, in words, without the thread that it waits for; nil if it is in no call.
   var wait: String? { links.first?.wait }
 
   /// What it waits for, if it is no thread.

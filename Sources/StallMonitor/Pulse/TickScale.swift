@@ -66,7 +66,9 @@ struct TickScale: Equatable {
   func duration(of ticks: UInt64) -> UInt64 { UInt64(Double(ticks) * nanosecondsPerTick) }
 
   /// How many ticks are so many nanoseconds.
-  func ticks(in nanoseconds: UInt64) -> UInt64 { UInt64(Double(min(nanoseconds, 1 << 62)) / max(nanosecondsPerTick, 0.01)) }
+  func ticks(in nanoseconds: UInt64) -> UInt64 {
+    UInt64(Double(min(nanoseconds, 1 << 62)) / max(nanosecondsPerTick, 0.01))
+  }
 
   /// The monotonic time at which the counter was read.
   ///

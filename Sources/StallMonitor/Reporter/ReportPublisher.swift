@@ -17,7 +17,10 @@ final class ReportPublisher {
   /// The number of the last line.
   private(set) var sequence: UInt64 = 0
 
-  init(sink: any ReportSink, ledger: RepeatLedger, telemetry: TelemetryExporter? = nil, takeLost: @escaping @Sendable () -> UInt64) {
+  init(
+    sink: any ReportSink, ledger: RepeatLedger, telemetry: TelemetryExporter? = nil,
+    takeLost: @escaping @Sendable () -> UInt64
+  ) {
     self.telemetry = telemetry
     self.sink = sink
     self.takeLost = takeLost

@@ -30,6 +30,13 @@ struct StallUpdate: Sendable {
   let handedOver = MonotonicClock.now()
 }
 
+/// What a loop publishes of its turns while it runs.
+struct LoopPublication: Sendable {
+  let pulse: Pulse
+  /// What outlives the process of its stalls; its pulse stores into it.
+  var records = LoopRecords()
+}
+
 /// What a report says of the loop, and what outlives the process of its stalls.
 ///
 /// Nothing of the service's: it may be released on a thread of the monitor's.
@@ -47,7 +54,7 @@ struct StalledLoop: Sendable {
   let publication: LoopPublication
   /// The module that has Foundation's run loops; nil without one.
   let runLoopModule: String?
-  /// Where names tell the watchdog of a run that the loop's observers do not see.
+  /// Where names show the watchdog a run that the loop's observers do not see.
   let unseenRun: UnseenRun
 
   var pulse: Pulse { publication.pulse }

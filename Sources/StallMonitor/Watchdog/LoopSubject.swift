@@ -1,12 +1,5 @@
 import StallReport
 
-/// What a loop publishes of its turns while it runs.
-struct LoopPublication: Sendable {
-  let pulse: Pulse
-  /// What outlives the process of its stalls; its pulse stores into it.
-  var records = LoopRecords()
-}
-
 extension WatchedLoop {
   /// A loop, as the code that registers it describes it.
   ///
@@ -56,7 +49,9 @@ extension WatchedLoop {
     struct Inspection: Sendable {
       /// The mode that the loop runs in and the kind of callout that it makes, each nil if not known.
       var state: @Sendable () -> (mode: String?, callout: String?) = { (nil, nil) }
-      /// How many runs of Foundation's loop its observers see: with more on the stack, the loop may well turn. Nil if that is no concern.
+      /// How many runs of Foundation's loop its observers see; nil if that is no concern.
+      ///
+      /// With more on the stack, the loop may well turn.
       var knownRuns: @Sendable () -> Int? = { nil }
       /// What is logged once of such a run, after the loop's name; nil for nothing.
       var noteOnUnseenRun: String? =

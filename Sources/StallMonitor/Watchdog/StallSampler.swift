@@ -208,7 +208,8 @@ final class StallSampler {
 
   private func sweep(into sample: inout Episode.Sample, runningOnly: Bool) {
     let sweep = ThreadSweep(
-      runningOnly: runningOnly, excluding: Set(sample.threads.map(\.id) + (sample.chain?.threads ?? sample.thread.map { [$0] } ?? [])),
+      runningOnly: runningOnly,
+      excluding: Set(sample.threads.map(\.id) + (sample.chain?.threads ?? sample.thread.map { [$0] } ?? [])),
       with: capture, deadline: MonotonicClock.now() + Self.sweepBudget)
     sample.threads += sweep.findings.map { Report.OtherThread($0, reader) }.sorted { $0.role < $1.role }
     (sample.threadsLeftOut, sample.isSweep) = (sweep.notLookedAt.count, true)

@@ -8,12 +8,13 @@ extension WatchedLoop {
   ///   - event: What has happened to it.
   ///   - end: The time that its duration runs to.
   ///   - time: When it happened.
+  /// - Returns: What to hand over.
   func update(_ event: Report.Event, end: UInt64, time: Timestamp = .now()) -> StallUpdate? {
     guard let episode else { return nil }
     return update(event, of: episode, end: end, time: time, usage: thread.change(at: MonotonicClock.now()))
   }
 
-  /// The end of a stall that nobody has looked at.
+  /// The end of a stall that was not sampled.
   func update(unseen stall: Episode) -> StallUpdate {
     update(.ended, of: stall, end: stall.lastSampleTime, time: .now(), usage: nil)
   }

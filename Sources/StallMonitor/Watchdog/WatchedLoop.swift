@@ -281,7 +281,7 @@ final class WatchedLoop {
       otherThreads: plan.otherThreads, sampling: plan.sampling, namesFrames: plan.namesFrames)
   }
 
-  // MARK: Late turns that nobody has looked at
+  // MARK: Late turns that were over before a check
 
   /// What has been read of the loop's own notes of late turns.
   private struct UnseenTurns {
@@ -314,7 +314,7 @@ final class WatchedLoop {
     return (stalls, lost, lost == 0 ? 0 : clock.duration(of: late.total &- known.total &- read))
   }
 
-  /// Tells the loop which turns to note.
+  /// Has the loop note the turns that last longer than the threshold.
   private func noteLateTurns() {
     // Of other work it is not known whether one piece or several took the time.
     guard subject.work == nil else { return }
