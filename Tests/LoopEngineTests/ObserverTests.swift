@@ -85,12 +85,16 @@ import TurnSource
       // The stamps' words lie here: the word, what is asked, and the callouts.
       let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 8)
       words.initialize(repeating: 0, count: 8)
+      let late = UnsafeMutablePointer<clinux_late_turns>.allocate(capacity: 1)
+      late.initialize(to: clinux_late_turns())
+      defer { late.deallocate() }
       let stamps = (0..<2).map { _ in
         let stamp = UnsafeMutablePointer<clinux_turn_stamp>.allocate(capacity: 1)
         stamp.initialize(to: clinux_turn_stamp())
         stamp.pointee.word = words
         stamp.pointee.attention = UnsafePointer(UnsafeMutableRawPointer(words + 1).assumingMemoryBound(to: UInt32.self))
         stamp.pointee.callouts = UnsafeMutableRawPointer(words + 2).assumingMemoryBound(to: clinux_callouts.self)
+        stamp.pointee.late = late
         stamp.pointee.context = Unmanaged.passUnretained(log).toOpaque()
         stamp.pointee.entry = { Unmanaged<Log<String>>.fromOpaque($0!).takeUnretainedValue().append("entry") }
         stamp.pointee.exit = { Unmanaged<Log<String>>.fromOpaque($0!).takeUnretainedValue().append("exit") }

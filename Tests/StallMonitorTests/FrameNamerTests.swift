@@ -57,14 +57,14 @@ import Testing
       Episode.Sample(activity: .running, cause: .running, stack: [StackFrame(module: "/app", offset: offset)])
     }
     var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
-    for (offset, time) in [(16, 300), (32, 800), (17, 1050)] as [(UInt64, UInt64)] {
+    for (offset, time) in [(16, 100), (32, 300), (17, 600)] as [(UInt64, UInt64)] {
       episode.add(sample(offset), at: time)
     }
     #expect(episode.heaviest?.stack.first?.offset == 32)
     episode.name({ stack in
       stack.map { StackFrame(symbol: $0.offset == 32 ? "b" : "a", module: $0.module, offset: $0.offset) }
     })
-    // a: 300 + 250; b: 500.
+    // a: 200 + 150; b: 250.
     #expect(episode.heaviest?.stack.first?.symbol == "a")
     #expect(episode.tree.nodes.map(\.frame.symbol) == ["a", "b"])
     #expect(episode.summaries.map(episode.culprit(of:)) == ["a", "b", "a"])

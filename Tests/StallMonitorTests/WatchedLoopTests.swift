@@ -102,6 +102,31 @@ struct WatchedLoopTests {
     #expect(loop.isHealthy(at: late))
   }
 
+  /// systemd is not to kill a service that the machine gives no processor; but for ten minutes at most.
+  @Test func loopThatIsStarvedIsHealthyForAWhile() {
+    pulse.turn(.afterWaiting)
+    let late = pulse.word.stamp + Self.threshold
+    #expect(loop.check(at: late, frozen: 0) == .late(pulse.word))
+    #expect(loop.beginEpisode(turn: pulse.word, id: "0", now: late))
+    var sample = Episode.Sample.stub(cause: .starved)
+    sample.failure = .noProcessor
+    loop.add(sample, at: late)
+    #expect(loop.isHealthy(at: late))
+    #expect(!loop.isHealthy(at: late, asksWhy: false), "there is no memory to find out")
+    #expect(!loop.isHealthy(at: late + 600_000_000_000))
+    loop.add(.stub(cause: .lock), at: late + 3 * Self.threshold)
+    #expect(!loop.isHealthy(at: late + 3 * Self.threshold))
+  }
+
+  @Test func poolWithoutAThreadIsTheServicesFault() {
+    pulse.turn(.heartbeat)
+    let late = pulse.word.stamp + Self.threshold
+    #expect(loop.check(at: late, frozen: 0) == .late(pulse.word))
+    #expect(loop.beginEpisode(turn: pulse.word, id: "0", now: late))
+    loop.add(Episode.Sample(activity: .unknown, cause: .starved, stack: [], failure: .noServer), at: late)
+    #expect(!loop.isHealthy(at: late))
+  }
+
   @Test func frozenProcessForgivesTheTurn() {
     pulse.turn(.afterWaiting)
     let since = pulse.word.stamp

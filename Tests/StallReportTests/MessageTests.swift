@@ -43,6 +43,35 @@ struct MessageTests {
         == "main loop blocked for 619 ms in load (load.c:8): waiting in futex(wait) \(words)")
   }
 
+  /// Why the lock is not given back is the first that one wants to know.
+  @Test(arguments: [
+    ("ftruncate(fd 5)", "flush_audit", "; thread 12 is in flush_audit (audit.c:80), in ftruncate(fd 5)"),
+    ("running", "flush_audit", "; thread 12 is running in flush_audit (audit.c:80)"),
+    ("ftruncate(fd 5)", nil, "; thread 12 is in ftruncate(fd 5)"),
+    (nil, nil, ""),
+  ])
+  func holderIsShownWithWhatItDoes(state: String?, symbol: String?, words: String) {
+    var report = report(.ended, holder: LockHolder(thread: 12, kind: .mutex))
+    let frame = StackFrame(
+      symbol: symbol, shortSymbol: symbol, file: symbol.map { _ in "/x/audit.c" }, line: 80, module: "/app", offset: 8)
+    report.threads = [Report.OtherThread(id: 12, role: .lockHolder, state: state, stack: [frame])]
+    #expect(report.message.hasSuffix(" for a pthread mutex held by thread 12" + words))
+    // A circle says it already.
+    report.verdict.evidence.deadlock = [11, 12]
+    #expect(report.message.hasSuffix("12 waits for 11"))
+  }
+
+  @Test func sharesOfAThreadThatWasReadyAreShownIfNeitherIsMostOfIt() {
+    var report = report(.ended)
+    report.verdict.cause = .running
+    report.verdict.evidence.usage = ResourceUsage(
+      observed: 1_600_000_000, cpu: 834_000_000, runDelay: 715_000_000, throttled: 0, majorFaults: 0, minorFaults: 0,
+      blockDelay: 0, pressure: nil)
+    #expect(report.message.hasSuffix(": running on CPU: on CPU for 834 ms, ready without a CPU for 715 ms"))
+    report.verdict.evidence.usage?.runDelay = 100_000_000
+    #expect(report.message.hasSuffix(": running on CPU"))
+  }
+
   @Test(arguments: [
     (WaitedFor.thread, "for another thread"), (.process, "for another process"),
     (.threadOrProcess, "for another thread or process"),

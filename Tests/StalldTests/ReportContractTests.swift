@@ -196,7 +196,7 @@ struct ReportContractTests {
   @Test("the monitor fills each property of the evidence")
   func evidenceIsFilled() throws {
     let code = try String(
-      contentsOf: Repository.file("Sources/StallMonitor/Watchdog/WatchedLoop+Report.swift"), encoding: .utf8)
+      contentsOf: Repository.file("Sources/StallMonitor/Reporter/StallUpdate+Report.swift"), encoding: .utf8)
     // `lock` is a summary's.
     for property in Mirror(reflecting: Verdict.Evidence()).children.compactMap(\.label) where property != "lock" {
       #expect(code.contains("evidence.\(property) = "), "\(property)")

@@ -31,29 +31,37 @@ package struct ThrottleCounter: ~Copyable {
   /// About 3 us for each group from the process's own up to the mount, and as much again ten times a second.
   package borrowing func total() -> UInt64 { state.total() }
 
+  /// What of the last ``total()`` the process's own group has counted: it has used up a quota of its own.
+  package borrowing func ownTotal() -> UInt64 { state.latestOwn }
+
   /// An open counter of one group.
   private final class Group {
     private let file: ProcFile
     private let key: StaticString
     private let unit: UInt64
+    /// Whether it is the process's own, and not one above it.
+    let isOwn: Bool
     /// What it had counted when it was opened.
     private let start: UInt64
     private var latest: UInt64 = 0
 
     /// Nil if the file has no counter.
-    init?(_ path: String, isVersion2: Bool) {
+    init?(_ path: String, isVersion2: Bool, isOwn: Bool) {
       let key: StaticString = isVersion2 ? "throttled_usec " : "throttled_time "
       guard let file = ProcFile(path), let start = Self.value(of: key, in: file) else { return nil }
       self.file = file
       self.key = key
       self.unit = isVersion2 ? 1000 : 1
       self.start = start
+      self.isOwn = isOwn
     }
 
     /// The first of the groups with those above it, as far as they have counters; none if no group has.
     static func chain(_ candidates: [ControlGroups.File]) -> [Group] {
       for candidate in candidates {
-        let groups = ([candidate.path] + candidate.above).compactMap { Group($0, isVersion2: candidate.isVersion2) }
+        let groups = ([candidate.path] + candidate.above).compactMap {
+          Group($0, isVersion2: candidate.isVersion2, isOwn: $0 == candidate.path)
+        }
         if !groups.isEmpty { return groups }
       }
       return []
@@ -84,7 +92,9 @@ package struct ThrottleCounter: ~Copyable {
     private var groups: [Group] = []
     /// What the groups before ``groups`` have counted.
     private var past: UInt64 = 0
+    private var pastOwn: UInt64 = 0
     private var latest: UInt64 = 0
+    private(set) var latestOwn: UInt64 = 0
     private var nextCheck: UInt64 = 0
 
     init(membership: consuming ProcFile, mounts: String, checkInterval: UInt64) {
@@ -104,14 +114,21 @@ package struct ThrottleCounter: ~Copyable {
       return latest
     }
 
-    private func count() { latest = groups.reduce(past) { $0 + $1.total() } }
+    private func count() {
+      (latest, latestOwn) = (past, pastOwn)
+      for group in groups {
+        let total = group.total()
+        latest += total
+        if group.isOwn { latestOwn += total }
+      }
+    }
 
     private func follow() {
       guard let now = membership.parse(capacity: 8192, { String(decoding: $0, as: UTF8.self) }), now != text else {
         return
       }
       text = now
-      past = latest
+      (past, pastOwn) = (latest, latestOwn)
       groups = Group.chain(
         ControlGroups.files(
           named: "cpu.stat", controller: "cpu", of: ControlGroups.memberships(in: now), mounts: mounts))

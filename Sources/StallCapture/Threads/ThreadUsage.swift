@@ -9,6 +9,7 @@ package struct ThreadUsage {
   private let status: TaskStatus?
   private let waits: UInt64?
   private let throttled: UInt64
+  private let throttledByOwnQuota: UInt64
   private let pressure: PressureTotals?
 
   /// Reads the counters.
@@ -26,6 +27,7 @@ package struct ThreadUsage {
     status = probe.status()
     waits = probe.voluntarySwitches()
     throttled = throttle?.total() ?? 0
+    throttledByOwnQuota = throttle?.ownTotal() ?? 0
     self.pressure = pressure?.totals()
   }
 
@@ -39,7 +41,7 @@ package struct ThreadUsage {
   package func change(since earlier: ThreadUsage) -> ResourceUsage {
     // A wait is counted when it begins.
     let wasWaiting = earlier.status.map { $0.state != UInt8(ascii: "R") } ?? false
-    return ResourceUsage(
+    var change = ResourceUsage(
       observed: time - earlier.time, cpu: processorTime &- earlier.processorTime,
       runDelay: (runDelay ?? 0) &- (earlier.runDelay ?? 0), countsRunDelay: runDelay != nil,
       throttled: throttled &- earlier.throttled,
@@ -48,5 +50,7 @@ package struct ThreadUsage {
       blockDelay: (status?.blockDelay ?? 0) &- (earlier.status?.blockDelay ?? 0),
       pressure: earlier.pressure.flatMap { pressure?.since($0) },
       waits: earlier.waits.flatMap { before in waits.map { $0 &- before &+ (wasWaiting ? 1 : 0) } } ?? 0)
+    change.throttledByOwnQuota = throttledByOwnQuota &- earlier.throttledByOwnQuota
+    return change
   }
 }

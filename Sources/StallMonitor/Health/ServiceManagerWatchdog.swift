@@ -3,7 +3,8 @@ import PlatformLibc
 
 /// Notifies systemd's watchdog (`WatchdogSec=`) for as long as the loops are healthy.
 ///
-/// Healthy is a loop without a turn that has lasted for the threshold: also one that waits, that has never turned, and that is paused.
+/// Healthy is a loop without a turn that has lasted for the threshold: also one that waits, that has never turned, and that is paused. So
+/// is one whose turn lasts because of the machine (``StallUpdate/isOfTheMachine``), for ten minutes.
 /// Belongs to the watchdog's thread.
 struct ServiceManagerWatchdog: Sendable {
   /// How often it is notified: half of systemd's time, as sd_watchdog_enabled(3) advises.
@@ -50,8 +51,8 @@ struct ServiceManagerWatchdog: Sendable {
   /// Sends `WATCHDOG=1` if it is time to, and the loops are healthy.
   ///
   /// Allocates nothing unless it complains. Returns when the next time is; nil while they are not: their recovery wakes the thread.
-  mutating func notify(isHealthy: Bool, at now: UInt64, mayComplain: Bool = true) -> UInt64? {
-    guard isHealthy else { return nil }
+  mutating func notify(at now: UInt64, mayComplain: Bool = true, ifHealthy isHealthy: () -> Bool) -> UInt64? {
+    guard isHealthy() else { return nil }
     guard now >= next else { return next }
     if let code = socket.send(Self.sign) {
       if !hasComplained, mayComplain {

@@ -63,6 +63,20 @@ extension StallUpdate {
     return evidence
   }
 
+  /// Whether the machine keeps the turn from ending, and not the service.
+  ///
+  /// A service whose own group uses up its quota, or whose tasks take all threads of a pool, does that itself.
+  var isOfTheMachine: Bool {
+    let sample = episode.heaviest
+    let usage = sample == nil || sample?.thread == thread ? usage : nil
+    return switch cause(lasting: episode.duration(at: end), sample, usage: usage) {
+    case .starved: sample?.failure != .noServer
+    case .throttled: usage.map { $0.throttledByOwnQuota < $0.throttled / 2 } ?? false
+    case .stopped: true
+    case .running, .lock, .io, .sleep, .fault, .unknown: false
+    }
+  }
+
   /// The cause, by what is known of the whole stall.
   private func cause(lasting duration: UInt64, _ sample: Episode.Sample?, usage: ResourceUsage?) -> Cause {
     var cause = episode.cause

@@ -63,7 +63,7 @@ final class WatchdogWork {
   private func waitForMemory() {
     stalls.deferLateTurns(of: loops.all)
     let now = MonotonicClock.now()
-    _ = serviceManager?.notify(isHealthy: loops.areHealthy, at: now, mayComplain: false)
+    _ = serviceManager?.notify(at: now, mayComplain: false) { loops.areHealthy(asksWhy: false) }
     waits.waitForMemory(until: now + AvailableMemory.retryInterval)
   }
 
@@ -100,7 +100,7 @@ final class WatchdogWork {
   /// Before and after each loop: a capture may take long.
   @discardableResult
   private func notifyServiceManager() -> UInt64? {
-    serviceManager?.notify(isHealthy: loops.areHealthy, at: MonotonicClock.now())
+    serviceManager?.notify(at: MonotonicClock.now()) { loops.areHealthy() }
   }
 
   /// Ends with what is open.
@@ -111,7 +111,7 @@ final class WatchdogWork {
       stalls.reporter.end(abandoning: true)
       return stalls.sampler.capture.finishThread()
     }
-    serviceManager?.notifyLast(isHealthy: loops.areHealthy)
+    serviceManager?.notifyLast(isHealthy: loops.areHealthy())
     stalls.awaitEnds(of: loops.all)
     stalls.finish(loops.all)
     telemetry?.observe([], now: MonotonicClock.now())

@@ -179,8 +179,17 @@ final class WatchedLoop {
   /// How long ago the current turn began, or the loop was resumed; 0 if the loop is in no turn.
   func age(at now: UInt64) -> UInt64 { monitor.age(observe(at: now)) }
 
-  /// Whether no turn has lasted for the threshold, as far as turns are watched.
-  func isHealthy(at now: UInt64) -> Bool { monitor.isHealthy(observe(at: now)) }
+  /// For how long a stall may be the machine's fault, in nanoseconds.
+  private static let longestExcuse: UInt64 = 600_000_000_000
+
+  /// Whether no turn has lasted for the threshold, as far as turns are watched; or if one has, whether the machine keeps it from ending.
+  ///
+  /// `asksWhy` is false where there is no memory to find out.
+  func isHealthy(at now: UInt64, asksWhy: Bool = true) -> Bool {
+    if monitor.isHealthy(observe(at: now)) { return true }
+    guard asksWhy, let episode, now < episode.start + Self.longestExcuse else { return false }
+    return update(.ongoing, end: now)?.isOfTheMachine == true
+  }
 
   // MARK: The episode
 

@@ -7,6 +7,8 @@ package struct ResourceUsage: Sendable, Equatable {
   package var countsRunDelay: Bool
   /// How much of the run delay its group's quota can explain.
   package var throttled: UInt64
+  /// How long its group's own quota was used up, over all processors: not that of a group above it.
+  package var throttledByOwnQuota: UInt64 = 0
   package var majorFaults: UInt64
   package var minorFaults: UInt64
   /// Time in which the thread waited for a block device; 0 where the kernel does not count it.

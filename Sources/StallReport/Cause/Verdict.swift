@@ -12,13 +12,13 @@ package struct Verdict: Sendable, Equatable {
   package var sentence: String {
     let wait = evidence.wait.map { " in " + $0 } ?? ""
     return switch cause {
-    case .running: "running on CPU"
+    case .running: "running on CPU" + processorClause
     case .lock: "waiting" + lockClause + deadlockClause
     case .io: "waiting for I/O" + wait
     case .sleep: "sleeping" + wait
     // No thread serves the loop: `wait` is a sentence. A thread that waits for a CPU has a state.
     case .starved:
-      (evidence.state == nil ? evidence.wait : nil) ?? "ready to run, but no CPU was available"
+      (evidence.state == nil ? evidence.wait : nil) ?? "ready to run, but no CPU was available" + processorClause
     case .throttled: "throttled: its control group had used up its CPU quota"
     case .fault: "waiting for memory to be read from disk"
     // Of one thread, `wait` is a sentence.
@@ -27,6 +27,14 @@ package struct Verdict: Sendable, Equatable {
         ?? "stopped by a signal or a debugger, frozen with its control group, or suspended with the machine"
     case .unknown: "cause unknown" + (wait.isEmpty ? "" : ", waiting" + wait) + manyCalloutsClause
     }
+  }
+
+  /// `: on CPU for 734 ms, ready without a CPU for 815 ms`, where neither is most of the time.
+  private var processorClause: String {
+    guard let usage = evidence.usage, usage.countsRunDelay, usage.readyTime >= 10_000_000,
+      3 * max(usage.cpu, usage.runDelay) < 2 * usage.readyTime
+    else { return "" }
+    return ": on CPU for \(usage.cpu / 1_000_000) ms, ready without a CPU for \(usage.runDelay / 1_000_000) ms"
   }
 
   /// ` in futex(wait) for a pthread mutex held by thread 12`.

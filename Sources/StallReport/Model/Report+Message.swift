@@ -23,8 +23,22 @@ extension Report {
     let durations = tally.map { $0.durations + "; " } ?? ""
     let action = isAborting ? "; the monitor aborts the process, as configured" : ""
     let waiting = isOfTask && verdict.evidence.starves ? "; other tasks were waiting for a thread" : ""
-    let tail = action + waiting
+    let tail = holderClause.limited(to: 200) + action + waiting
     return "\(what)\(place)\(end): \(durations)\(verdict.sentence)".limited(to: 600 - tail.utf8.count) + tail
+  }
+
+  /// What the thread does that is waited for: `; thread 12 is in flush_audit (audit.c:80), in ftruncate(fd 5 → …)`.
+  private var holderClause: String {
+    guard event != .suppressed, verdict.cause == .lock, verdict.evidence.deadlock.isEmpty,
+      let holder = verdict.evidence.lockHolder,
+      let thread = threads.first(where: { $0.role == .lockHolder && $0.id == holder.thread })
+    else { return "" }
+    // Without a name, a place says nothing to people.
+    let function = Culprit.frame(of: thread.stack).flatMap { $0.symbol == nil ? nil : $0.place.limited(to: 120) }
+    let isRunning = thread.state == "running"
+    let places = [function, isRunning ? nil : thread.state].compactMap { $0.map { "in \($0)" } }
+    guard isRunning || !places.isEmpty else { return "" }
+    return "; thread \(holder.thread) is " + (isRunning ? "running " : "") + places.joined(separator: ", ")
   }
 
   /// Whether the report is about a task that blocked its thread, not about a loop or the whole process.
