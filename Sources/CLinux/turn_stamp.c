@@ -5,7 +5,7 @@
 void clinux_turn_note_late(const clinux_turn_stamp *stamp, uint64_t word, uint64_t end) {
   clinux_late_turns *late = stamp->late;
   uint64_t count = __atomic_load_n(&late->count, RELAXED);
-  clinux_late_turn *place = &late->turns[count % CLINUX_LATE_TURNS];
+  clinux_late_turn *place = &late->turns[count % CLINUX_LATE_TURN_PLACES];
   // A reader that finds part of this note finds the count of before, by which the note in this place is an old one.
   __atomic_thread_fence(__ATOMIC_RELEASE);
   __atomic_store_n(&place->word, word, RELAXED);
@@ -16,13 +16,13 @@ void clinux_turn_note_late(const clinux_turn_stamp *stamp, uint64_t word, uint64
 }
 
 bool clinux_late_turn_read(const clinux_late_turns *late, uint64_t number, clinux_late_turn *copy) {
-  const clinux_late_turn *place = &late->turns[number % CLINUX_LATE_TURNS];
+  const clinux_late_turn *place = &late->turns[number % CLINUX_LATE_TURN_PLACES];
   copy->word = __atomic_load_n(&place->word, RELAXED);
   copy->end = __atomic_load_n(&place->end, RELAXED);
   if (!clinux_callouts_read(&place->callouts, copy->word >> 2, &copy->callouts)) copy->callouts.turn = 0;
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   // The next one in this place may be half written already.
-  return __atomic_load_n(&late->count, RELAXED) - number < CLINUX_LATE_TURNS;
+  return __atomic_load_n(&late->count, RELAXED) - number <= CLINUX_LATE_TURNS;
 }
 
 // A run may have begun before its loop had observers.

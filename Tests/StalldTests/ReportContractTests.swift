@@ -179,7 +179,7 @@ struct ReportContractTests {
     // What no line has by itself; `lock` is a summary's, and the default of `isNamed` is true. `isAtLeast` is in the message.
     let others = [
       "Report.isNamed", "Report.isAtLeast", "Report.repeatKey", "Report.places", "Evidence.lock", "LockHolder.label",
-      "LockHolder.hasTimeout", "CalloutTimes.longestNumber",
+      "LockHolder.hasTimeout", "ResourceUsage.throttledByOwnQuota", "CalloutTimes.longestNumber",
       "StackFrame.shortSymbol", "StackFrame.owner", "StackFrame.isCompilerGenerated", "StackFrame.isMerged",
       "StackFrame.isPending", "StackFrame.source", "StackFrame.function",
     ]

@@ -27,7 +27,8 @@ typedef struct clinux_callouts {
   uint64_t longest_number;
 } clinux_callouts;
 
-enum { CLINUX_LATE_TURNS = 16 };
+// Of so many notes, one more is kept, since a reader may meet one that is being written.
+enum { CLINUX_LATE_TURNS = 16, CLINUX_LATE_TURN_PLACES };
 
 /// A turn that has lasted longer than it may.
 typedef struct clinux_late_turn {
@@ -46,7 +47,7 @@ typedef struct clinux_late_turns {
   uint64_t limit;
   /// How many there were, and how long all of them lasted.
   uint64_t count, total;
-  clinux_late_turn turns[CLINUX_LATE_TURNS];
+  clinux_late_turn turns[CLINUX_LATE_TURN_PLACES];
 } clinux_late_turns;
 
 /// The words that a loop stamps, and the functions that it calls in rare cases.

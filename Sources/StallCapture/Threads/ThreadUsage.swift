@@ -42,7 +42,7 @@ package struct ThreadUsage {
     // A wait is counted when it begins.
     let wasWaiting = earlier.status.map { $0.state != UInt8(ascii: "R") } ?? false
     var change = ResourceUsage(
-      observed: time - earlier.time, cpu: processorTime &- earlier.processorTime,
+      observed: time > earlier.time ? time - earlier.time : 0, cpu: processorTime &- earlier.processorTime,
       runDelay: (runDelay ?? 0) &- (earlier.runDelay ?? 0), countsRunDelay: runDelay != nil,
       throttled: throttled &- earlier.throttled,
       majorFaults: (status?.majorFaults ?? 0) &- (earlier.status?.majorFaults ?? 0),

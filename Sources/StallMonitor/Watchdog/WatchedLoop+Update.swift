@@ -19,8 +19,9 @@ extension WatchedLoop {
     update(.ended, of: stall, end: stall.lastSampleTime, time: .now(), usage: nil)
   }
 
-  private func update(
-    _ event: Report.Event, of episode: Episode, end: UInt64, time: Timestamp, usage: ResourceUsage?
+  /// The same of any stall; `usage` is what the kernel has counted in its turn.
+  func update(
+    _ event: Report.Event, of episode: Episode, end: UInt64, time: Timestamp = .now(), usage: ResourceUsage?
   ) -> StallUpdate {
     var update = StallUpdate(
       loop: stalledLoop, episode: episode, event: event, end: end, time: time, usage: usage, thread: thread.id)
