@@ -177,6 +177,8 @@ bool csymbols_table_build(struct symbol_table *table, struct image *image, Elf64
 const char *csymbols_table_find(const struct symbol_table *table, uint64_t address, uint64_t *start);
 // Whether a symbol has this name. Reads the names of the table, a chunk at a time.
 bool csymbols_table_has(const struct symbol_table *table, const char *name, size_t length);
+// Whether a function of the table has this name. Reads the names of the table until the deadline.
+bool csymbols_table_defines(const struct symbol_table *table, const char *name, uint64_t deadline);
 void csymbols_table_free(struct symbol_table *table);
 
 // Fills `mini` from the image's .gnu_debugdata.

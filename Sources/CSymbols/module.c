@@ -298,6 +298,19 @@ enum csymbols_status csymbols_lookup(
   return CSYMBOLS_COMPLETE;
 }
 
+enum csymbols_status csymbols_defines(
+    csymbols_module *module, const char *const *names, size_t count, uint64_t deadline, bool *defines) {
+  *defines = false;
+  if (!build_tables(module, deadline)) return CSYMBOLS_INCOMPLETE;
+  for (size_t i = 0; i < count && !*defines; i++) {
+    *defines = csymbols_table_defines(&module->symbols, names[i], deadline)
+        || csymbols_table_defines(&module->mini_symbols, names[i], deadline);
+  }
+  bool cut = !*defines && csymbols_now() >= deadline;
+  if (!end_reading(module)) *defines = false;
+  return cut ? CSYMBOLS_INCOMPLETE : CSYMBOLS_COMPLETE;
+}
+
 size_t csymbols_bytes(const csymbols_module *module) {
   const struct debug_info *info = &module->info;
   size_t bytes = sizeof *module + (module->symbols.count + module->mini_symbols.count) * sizeof(struct symbol);

@@ -21,6 +21,8 @@ enum {
   CHUNK = 64 << 10,
   // A local label with a longer name counts as a function.
   MAX_LABEL = 256,
+  // Places of one name among the names that are tried.
+  MAX_PLACES = 64,
 };
 
 // Set in a candidate's worth if the symbol table gives its size, and if it says that it is a function.
@@ -240,20 +242,39 @@ const char *csymbols_table_find(const struct symbol_table *table, uint64_t addre
   return NULL;
 }
 
+// Goes to the next place in the names, from *at on, that has these bytes. False if there is none before the deadline.
+static bool find_bytes(
+    const struct symbol_table *table, const char *wanted, size_t length, uint64_t deadline, size_t *at) {
+  char *bytes = malloc(CHUNK);
+  const char *found = NULL;
+  while (bytes != NULL && found == NULL && *at + length <= table->strings_length && csymbols_now() < deadline) {
+    size_t left = table->strings_length - *at, here = left < CHUNK ? left : CHUNK;
+    if (!fetch(table->image, table->strings + *at, bytes, here)) break;
+    found = memmem(bytes, here, wanted, length);
+    *at += found != NULL ? (size_t)(found - bytes) : here - length + 1;
+  }
+  free(bytes);
+  return found != NULL;
+}
+
 bool csymbols_table_has(const struct symbol_table *table, const char *name, size_t length) {
   char wanted[MAX_LABEL + 2] = {0};
+  size_t at = 0;
   if (table->count == 0 || length == 0 || length > MAX_LABEL) return false;
   // Every name begins behind a zero.
   memcpy(wanted + 1, name, length);
-  char *bytes = malloc(CHUNK);
-  bool found = false;
-  for (size_t at = 0; bytes != NULL && !found && at + length + 2 <= table->strings_length; at += CHUNK - length - 1) {
-    size_t left = table->strings_length - at, here = left < CHUNK ? left : CHUNK;
-    if (!fetch(table->image, table->strings + at, bytes, here)) break;
-    found = memmem(bytes, here, wanted, length + 2) != NULL;
+  return find_bytes(table, wanted, length + 2, UINT64_MAX, &at);
+}
+
+bool csymbols_table_defines(const struct symbol_table *table, const char *name, uint64_t deadline) {
+  size_t at = 0;
+  // A name may be the end of another one, where the linker has merged them.
+  for (size_t tries = 0; tries < MAX_PLACES && table->count > 0; tries++, at++) {
+    if (!find_bytes(table, name, strlen(name) + 1, deadline, &at)) return false;
+    for (size_t i = 0; i < table->count; i++)
+      if (table->symbols[i].name == at) return true;
   }
-  free(bytes);
-  return found;
+  return false;
 }
 
 void csymbols_table_free(struct symbol_table *table) {

@@ -57,6 +57,12 @@ enum csymbols_status csymbols_lookup(csymbols_module *module, uint64_t address, 
   *count = 0;
   return CSYMBOLS_COMPLETE;
 }
+enum csymbols_status csymbols_defines(
+    csymbols_module *module, const char *const *names, size_t count, uint64_t deadline, bool *defines) {
+  (void)module, (void)names, (void)count, (void)deadline;
+  *defines = false;
+  return CSYMBOLS_COMPLETE;
+}
 struct csymbols_facts csymbols_facts(const csymbols_module *module) {
   (void)module;
   return (struct csymbols_facts){0};

@@ -1,9 +1,15 @@
 import StallReport
 
-/// Separates the service's own code from libraries and the runtime.
+/// Decides whose code a frame is: code belongs to where it comes from.
 ///
-/// By the module's path, and by the symbol: with `-static-stdlib` the runtime, the standard library and this monitor
-/// are all in the service's executable. Pure; no allocation of note. An unknown function in the executable is the service's.
+/// 1. A shared library of the distribution, of the toolchain, or with the file name of a known library is not the service's.
+/// 2. In the executable and in the service's own libraries, a function is a library's if its name is one that nobody else has:
+///    `std::`, `__cxa_`, the Swift module `Foundation`.
+/// 3. A name that anybody could give (``LinkedLibrary``) is a library's only if that is linked into this module, and no debug
+///    information shows that the service's authors wrote the function (`SymbolizedFrame.isOfLinkedLibrary`).
+/// 4. Everything else is the service's.
+///
+/// Pure; no allocation of note.
 package enum HostCode {
   /// Whose code a frame is.
   ///
@@ -12,24 +18,35 @@ package enum HostCode {
   ///   - isExecutable: Whether it is the main executable, which is the service's wherever it lies.
   ///   - linkageName: The mangled name, if known.
   ///   - symbol: The demangled name, if known: it alone says that a method of `String` is an extension by the service.
+  ///   - isOfLinkedLibrary: `SymbolizedFrame.isOfLinkedLibrary`.
   /// - Returns: The owner; the service by default.
-  package static func owner(modulePath: String, isExecutable: Bool, linkageName: String?, symbol: String? = nil)
-    -> CodeOwner
-  {
+  package static func owner(
+    modulePath: String, isExecutable: Bool, linkageName: String?, symbol: String? = nil, isOfLinkedLibrary: Bool = false
+  ) -> CodeOwner {
     if !isExecutable, let owner = ownerOfLibrary(modulePath) { return owner }
     guard let linkageName, !linkageName.isEmpty else { return .host }
-    if ShortSymbol.isSwift(linkageName) { return ownerOfSwift(linkageName, symbol: symbol) }
-    return ownerOfC(linkageName)
+    let owner =
+      ShortSymbol.isSwift(linkageName)
+      ? swiftModule(of: linkageName, symbol: symbol).map(owner(of:)) ?? .host : ownerOfC(linkageName)
+    guard owner == .host, isOfLinkedLibrary else { return owner }
+    return LinkedLibrary.candidate(linkageName: linkageName, symbol: symbol)?.owner ?? .host
   }
 
   /// Returns a library's owner by its directory and name; nil if these do not show it.
   package static func ownerOfLibrary(_ path: String) -> CodeOwner? {
     if path.hasPrefix("[") || path.hasPrefix("linux-vdso.so") || path.hasPrefix("linux-gate.so") { return .system }
     let name = path.lastPathPart ?? path
-    if name.hasPrefix("libstallmonitor.so") { return .monitor }
     if let library = loopFiles.first(where: { name.hasPrefix($0.name) }) { return library.owner }
-    if runtimeLibraries.contains(where: { name.hasPrefix($0) }) { return .runtime }
-    if systemLibraries.contains(where: { name.hasPrefix($0) }) { return .system }
+    if let (stem, hasVersion) = stem(of: name) {
+      if stem == "libstallmonitor" { return .monitor }
+      if runtimeLibraries.contains(stem) { return .runtime }
+      if hasVersion, systemLibraries.contains(stem) { return .system }
+    }
+    // A toolchain's libraries, wherever it is installed: in this directory, or in one for the machine.
+    let parts = path.split(separator: "/").dropLast()
+    for count in [0, 1] where parts.dropLast(count).suffix(3).elementsEqual(["lib", "swift", "linux"]) {
+      return .runtime
+    }
     for root in ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"] where path.hasPrefix(root) {
       let rest = path.dropFirst(root.count)
       // Right in it, or in a multiarch directory. Deeper down are private libraries of programs, hosts among them.
@@ -39,55 +56,72 @@ package enum HostCode {
     return nil
   }
 
-  // By the beginning of the file name: "libswiftCore.so", "libstdc++.so.6".
-  private static let runtimeLibraries = [
-    "libswift", "lib_Swift", "libFoundation", "lib_Foundation", "libBlocksRuntime.so",
-    "libTesting.so",
-    "lib_Testing", "libXCTest.so", "libstdc++.so", "libc++.so", "libc++abi.so", "libgcc_s.so",
+  /// The name of a library's file without its version: `libc` for `libc.so.6` and for `libc-2.31.so`.
+  private static func stem(of file: String) -> (stem: Substring, hasVersion: Bool)? {
+    let parts = file.split(separator: ".", omittingEmptySubsequences: false)
+    guard let end = parts.firstIndex(of: "so"), end > 0 else { return nil }
+    let stem = file[..<parts[end - 1].endIndex]
+    if let dash = stem.lastIndex(of: "-"), let next = stem[dash...].dropFirst().first, "0"..."9" ~= next {
+      return (stem[..<dash], true)
+    }
+    return (stem, end + 1 < parts.count)
+  }
+
+  private static let runtimeLibraries: Set<Substring> = [
+    "libBlocksRuntime", "libFoundation", "libFoundationEssentials", "libFoundationInternationalization",
+    "libFoundationNetworking", "libFoundationXML", "libTesting", "libXCTest", "lib_FoundationICU",
+    "lib_TestingInterop", "lib_Testing_Foundation", "libswiftCore", "libswiftDistributed", "libswiftGlibc",
+    "libswiftMusl", "libswiftObservation", "libswiftRegexBuilder", "libswiftRemoteMirror", "libswiftRuntime",
+    "libswiftSwiftOnoneSupport", "libswiftSynchronization", "libswift_Builtin_float", "libswift_Concurrency",
+    "libswift_Differentiation", "libswift_RegexParser", "libswift_StringProcessing", "libswift_Volatile",
+    "libstdc++", "libc++", "libc++abi", "libgcc_s",
   ]
-  private static let systemLibraries = [
-    "libc.so", "libc-2", "ld-linux", "ld-2", "ld-musl", "libm.so", "libpthread", "libdl.so", "librt.so", "libresolv",
-    "libnss_", "libanl.so", "libutil.so", "libdw.so", "libdw-", "libelf.so", "libelf-", "libunwind",
+  // With a version, which a service's own library of the same name would not have.
+  private static let systemLibraries: Set<Substring> = [
+    "libc", "libc.musl-x86_64", "libc.musl-aarch64", "ld", "ld-linux-x86-64", "ld-linux-aarch64", "ld-musl-x86_64",
+    "ld-musl-aarch64", "libm", "libpthread", "libdl", "librt", "libresolv", "libanl", "libutil", "libdw", "libelf",
+    "libunwind", "libunwind-x86_64", "libunwind-aarch64",
   ]
 
-  // Libraries that run loops have theirs in `LoopLibrary`.
+  // Libraries that run loops have theirs in `LoopLibrary`; names that a service may give its modules are in `LinkedLibrary`.
   private static let runtimeModules: Set<Substring> = [
-    "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "Synchronization", "Distributed", "Observation",
-    "_Differentiation", "_Builtin_float", "_Volatile", "Runtime", "SwiftOnoneSupport", "Cxx", "CxxStdlib",
-    "RegexBuilder",
+    "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "_Differentiation", "_Builtin_float", "_Volatile",
+    "SwiftOnoneSupport",
     "Foundation", "FoundationEssentials", "FoundationInternationalization", "FoundationNetworking", "FoundationXML",
     "_FoundationCollections", "_FoundationICU", "_FoundationCShims", "Glibc", "Musl",
-    "SwiftGlibc", "Testing", "XCTest", "__C", "__C_Synthesized",
+    "SwiftGlibc", "XCTest", "__C", "__C_Synthesized",
   ]
   private static let loopModules: [Substring: CodeOwner] = Dictionary(
     uniqueKeysWithValues: LoopLibrary.all.flatMap { library in library.modules.map { ($0[...], library.owner) } })
-  private static let loopFunctions = LoopLibrary.all.flatMap { library in
+  private static let loopFunctions = LoopLibrary.all.filter(\.anchors.isEmpty).flatMap { library in
     library.ownFunctions.map { (name: $0, owner: library.owner) }
   }
   private static let loopFiles = LoopLibrary.all.flatMap { library in
     library.files.map { (name: $0, owner: library.owner) }
   }
 
+  /// The module of Swift that a function belongs to; nil if its name does not show it.
+  ///
   /// The mangling begins with the outermost context, which is a module or a known type of the standard library.
   ///
   /// Format: docs/ABI/Mangling.rst of the Swift compiler.
-  private static func ownerOfSwift(_ linkageName: String, symbol: String?) -> CodeOwner {
-    if let symbol, let module = extendingModule(symbol) { return owner(of: module) }
+  static func swiftModule(of linkageName: String, symbol: String?) -> Substring? {
+    if let symbol, let module = extendingModule(symbol) { return module }
     let start = linkageName.hasPrefix("_") ? 3 : 2
     let rest = linkageName.utf8.dropFirst(start)
-    guard let first = rest.first else { return .host }
-    if first == UInt8(ascii: "s") || first == UInt8(ascii: "S") { return .runtime }
-    guard first >= UInt8(ascii: "1"), first <= UInt8(ascii: "9") else { return .host }
+    guard let first = rest.first else { return nil }
+    if first == UInt8(ascii: "s") || first == UInt8(ascii: "S") { return "Swift" }
+    guard first >= UInt8(ascii: "1"), first <= UInt8(ascii: "9") else { return nil }
     var length = 0
     var name = rest
     while let digit = name.first, digit >= 0x30, digit <= 0x39, length < 1000 {
       length = length * 10 + Int(digit - 0x30)
       name = name.dropFirst()
     }
-    return owner(of: Substring(name.prefix(length)))
+    return Substring(name.prefix(length))
   }
 
-  /// Whose code a Swift module is, by its name.
+  /// Whose code a Swift module is, by its name: the service's if anybody could give it.
   package static func owner(of module: Substring) -> CodeOwner {
     if MonitorCode.modules.contains(module) { return .monitor }
     return loopModules[module] ?? (runtimeModules.contains(module) ? .runtime : .host)
@@ -109,49 +143,24 @@ package enum HostCode {
   }
 
   private static func ownerOfC(_ name: String) -> CodeOwner {
-    if isOfLibraryInCxx(name) { return .runtime }
+    if name.hasPrefix("_Z"), CxxName(name).isOfStandardLibrary { return .runtime }
     if MonitorCode.functions.contains(where: { name.hasPrefix($0) }) { return .monitor }
     if let library = loopFunctions.first(where: { name.hasPrefix($0.name) }) { return library.owner }
-    if runtimeNames.contains(where: { name.hasPrefix($0) }) { return .runtime }
-    if systemNames.contains(where: { name.hasPrefix($0) }) { return .system }
-    // CoreFoundation: CFRunLoopRun, _CFRunLoopGet0, __CFRunLoopDoObservers.
-    let bare = name.drop { $0 == "_" }
-    if bare.hasPrefix("CF"), let letter = bare.dropFirst(2).first, letter.isUppercase { return .runtime }
-    return .host
+    if runtimeFunctions.contains(name) || runtimeNames.contains(where: { name.hasPrefix($0) }) { return .runtime }
+    return name == "_start" || systemNames.contains(where: { name.hasPrefix($0) }) ? .system : .host
   }
 
-  /// Whether a mangled name of C++ is one of the standard library's or of Swift's runtime, or of the namespaces that these are
-  /// made of.
-  ///
-  /// Format: the Itanium C++ ABI, 5.1. `St` is `std::`; `Sa`, `Sb`, `Ss`, `Si`, `So` and `Sd` are types in it.
-  private static func isOfLibraryInCxx(_ name: String) -> Bool {
-    guard name.hasPrefix("_Z") else { return false }
-    // An entity in a function is the function's; internal linkage changes nothing.
-    var rest = name.dropFirst(2).drop { $0 == "Z" }.drop { $0 == "L" }
-    if rest.first == "N" { rest = rest.dropFirst().drop { "rVKRO".contains($0) } }
-    if rest.first == "S", let type = rest.dropFirst().first { return "tabsiod".contains(type) }
-    let identifier = rest.drop { "0"..."9" ~= $0 }
-    if libraryNames.contains(where: { identifier.hasPrefix($0) }) { return true }
-    // The runtime of Swift concurrency, by the types of its arguments, which nobody else has.
-    return name.hasPrefix("_ZL") && runtimeTypes.contains { name.contains(text: $0) }
-  }
-
-  private static let libraryNames = [
-    "__gnu_", "__gthread_", "__cxxabiv1", "__pstl", "__swift", "swift_", "_swift_",
-  ]
-  private static let runtimeTypes = [
-    "N5swift9AsyncTask", "N5swift16ActiveTaskStatus", "N5swift9TaskGroup", "N5swift3Job",
-  ]
-  private static let runtimeNames = [
-    "swift_", "_swift_", "__swift_", "Swift runtime failure: ", "_Block_",
-    "__cxa_", "__gxx_", "_Unwind_", "_foundation_", "__gthread_", "_ZN5swift", "_ZNK5swift", "_ZN4icu_",
-    "_ZN6icu_", "_ZN20_foundation_unicode",
+  private static let runtimeFunctions: Set<String> = [
     // Placement: the header's, where the others may be the service's own. What clang makes for noexcept.
     "_ZnwmPv", "_ZnamPv", "_ZdlPvS_", "_ZdaPvS_", "__clang_call_terminate",
-    "objc_",
+    // Of the object that is linked into each executable and library of Swift.
+    "_ZL23swift_image_constructorv",
+  ]
+  // Beginnings that the standards of C and C++ reserve for the implementation.
+  private static let runtimeNames = [
+    "__swift_", "Swift runtime failure: ", "_Block_", "__cxa_", "__gxx_", "_Unwind_", "__gthread_",
   ]
   private static let systemNames = [
-    "_start", "__libc_", "_dl_", "__pthread_", "__restore_rt", "__clone", "clone3", "start_thread", "__vdso_",
-    "__kernel_",
+    "__libc_", "__pthread_", "__restore_rt", "__clone", "__vdso_", "__kernel_",
   ]
 }

@@ -5,7 +5,8 @@ extension StackFrame {
   package func named(_ names: [SymbolizedFrame], isExecutable: Bool) -> [StackFrame] {
     func owner(of name: SymbolizedFrame?) -> CodeOwner {
       let owner = HostCode.owner(
-        modulePath: module ?? "", isExecutable: isExecutable, linkageName: name?.linkageName, symbol: name?.symbol)
+        modulePath: module ?? "", isExecutable: isExecutable, linkageName: name?.linkageName, symbol: name?.symbol,
+        isOfLinkedLibrary: name?.isOfLinkedLibrary ?? false)
       return owner == .host && name?.isInSystemHeader == true ? .runtime : owner
     }
     var frame = self

@@ -29,6 +29,8 @@ package final class Symbolizer {
     let problem: String?
     var bytes = 0
     var lastUse = 0
+    /// Whether libraries are linked into it, by their names.
+    private var links: [String: Bool] = [:]
 
     init(number: Int, handle: OpaquePointer?, problem: String?) {
       self.number = number
@@ -38,6 +40,21 @@ package final class Symbolizer {
 
     deinit {
       csymbols_close(handle)
+    }
+
+    /// Whether a library is linked into the module; nil if the deadline passed before that was found.
+    func links(_ library: LinkedLibrary, deadline: UInt64) -> Bool? {
+      guard let handle else { return false }
+      if let known = links[library.name] { return known }
+      let names = library.anchors.map { strdup($0) }
+      defer { for name in names { free(name) } }
+      var isLinked = false
+      let status = names.map { UnsafePointer($0) }.withUnsafeBufferPointer {
+        csymbols_defines(handle, $0.baseAddress, $0.count, deadline, &isLinked)
+      }
+      guard status == CSYMBOLS_COMPLETE else { return nil }
+      links[library.name] = isLinked
+      return isLinked
     }
   }
 
@@ -231,14 +248,33 @@ package final class Symbolizer {
     }
     var count = 0
     let status = csymbols_lookup(handle, address, deadline, scratch, &count)
+    var isIncomplete = status != CSYMBOLS_COMPLETE
+    let frames = (0..<count).map { index in
+      var frame = SymbolizedFrame(scratch[index])
+      guard let isOfLibrary = isOfLinkedLibrary(frame, scratch[index], in: module, deadline: deadline) else {
+        isIncomplete = true
+        return frame
+      }
+      frame.isOfLinkedLibrary = isOfLibrary
+      return frame
+    }
     let bytes = 256 + csymbols_bytes(handle)
     moduleBytes += bytes - module.bytes
     module.bytes = bytes
-    return Symbolication(
-      frames: (0..<count).map { SymbolizedFrame(scratch[$0]) },
-      isIncomplete: status != CSYMBOLS_COMPLETE,
-      problem: nil
-    )
+    return Symbolication(frames: frames, isIncomplete: isIncomplete, problem: nil)
+  }
+
+  /// `SymbolizedFrame.isOfLinkedLibrary`; nil if the deadline passed before that was found.
+  private func isOfLinkedLibrary(
+    _ frame: SymbolizedFrame, _ source: csymbols_frame, in module: Module, deadline: UInt64
+  ) -> Bool? {
+    guard let name = frame.linkageName, let library = LinkedLibrary.candidate(linkageName: name, symbol: frame.symbol)
+    else { return false }
+    // The libraries are shipped without debug information. What Swift compiles of them into a module has it, but no
+    // line of a declaration.
+    if ShortSymbol.isSwift(name), source.described { return !source.declared }
+    if source.described || frame.file != nil { return false }
+    return module.links(library, deadline: deadline)
   }
 
   private func keep(_ answer: Symbolication, for key: Key) {

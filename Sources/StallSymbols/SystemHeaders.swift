@@ -61,10 +61,14 @@ enum SystemHeaders {
     switch parts[1] {
     case "gcc", "gcc-cross": return isVersion(3) && isHeaders(4) ? 5 : nil
     case "clang": return isVersion(2) && isHeaders(3) ? 4 : nil
-    case "swift", "swift_static": return ["shims", "clang", "linux"].contains(parts[2]) ? 3 : nil
+    case "swift", "swift_static": return swiftHeaders.contains(parts[2]) ? 3 : nil
     default: return nil
     }
   }
+
+  private static let swiftHeaders: Set<Substring> = [
+    "Block", "CoreFoundation", "clang", "dispatch", "linux", "os", "shims",
+  ]
 
   /// The names between the slashes, without those that lead nowhere and back.
   private static func components(_ path: String) -> [Substring] {

@@ -219,6 +219,7 @@ import Testing
     var owner: CodeOwner
     var path = "/srv/app/host"
     var isExecutable = true
+    var isLinked = false
   }
 
   static let ownerships: [Ownership] = [
@@ -236,14 +237,14 @@ import Testing
     Ownership(name: "$s10Foundation4DataV5write2to7optionsyAA3URLV_So20NSDataWritingOptionsVtKF", owner: .runtime),
     Ownership(name: "$s20FoundationEssentials4DateV3nowACvgZ", owner: .runtime),
     Ownership(name: "$s8Dispatch0A5QueueC", owner: .runtime),
-    Ownership(name: "$s15Synchronization5MutexV", owner: .runtime),
+    Ownership(name: "$s15Synchronization5MutexV", owner: .runtime, isLinked: true),
     Ownership(name: "$sSS4mainE6shoutySSyF", owner: .host),
     Ownership(name: "$sSS10LoopEngineE6shoutySSyF", owner: .monitor),
-    Ownership(name: "swift_retain", owner: .runtime),
-    Ownership(name: "_dispatch_main_queue_callback_4CF", owner: .runtime),
-    Ownership(name: "__DISPATCH_WAIT_FOR_QUEUE__", owner: .runtime),
-    Ownership(name: "__CFRunLoopRun", owner: .runtime),
-    Ownership(name: "CFRunLoopRunInMode", owner: .runtime),
+    Ownership(name: "swift_retain", owner: .runtime, isLinked: true),
+    Ownership(name: "_dispatch_main_queue_callback_4CF", owner: .runtime, isLinked: true),
+    Ownership(name: "__DISPATCH_WAIT_FOR_QUEUE__", owner: .runtime, isLinked: true),
+    Ownership(name: "__CFRunLoopRun", owner: .runtime, isLinked: true),
+    Ownership(name: "CFRunLoopRunInMode", owner: .runtime, isLinked: true),
     Ownership(name: "_ZNSt6vectorIiSaIiEE9push_backEOi", owner: .runtime),
     Ownership(name: "_ZNSaIiE8allocateEm", owner: .runtime),
     Ownership(name: "_ZNKSs4sizeEv", owner: .runtime),
@@ -257,13 +258,39 @@ import Testing
     Ownership(name: "_ZnwmPv", owner: .runtime),
     Ownership(name: "__clang_call_terminate", owner: .runtime),
     // Swift's runtime, in a program that is linked to it statically.
-    Ownership(name: "_ZN5swift34runJobInEstablishedExecutorContextEPNS_3JobE", owner: .runtime),
+    Ownership(name: "_ZN5swift34runJobInEstablishedExecutorContextEPNS_3JobE", owner: .runtime, isLinked: true),
     Ownership(
       name: "_ZN7__swift9__runtime4llvm12function_refIFvN5swift16ActiveTaskStatusEEE11callback_fnI1aEEvlS4_",
       owner: .runtime),
-    Ownership(name: "_ZL20withStatusRecordLockPN5swift9AsyncTaskENS_16ActiveTaskStatusE", owner: .runtime),
-    Ownership(name: "_ZL48swift_task_donateThreadToGlobalExecutorUntilOrigPFbPvES_", owner: .runtime),
+    Ownership(
+      name: "_ZL20withStatusRecordLockPN5swift9AsyncTaskENS_16ActiveTaskStatusE", owner: .runtime, isLinked: true),
+    Ownership(name: "_ZL48swift_task_donateThreadToGlobalExecutorUntilOrigPFbPvES_", owner: .runtime, isLinked: true),
+    Ownership(name: "_ZNK5swift10SymbolInfo11getFilenameEv", owner: .runtime, isLinked: true),
+    Ownership(name: "_ZN6icu_7610Appendable15appendCodePointEi", owner: .runtime),
+    Ownership(name: "dispatch_assert_queue.cold.1", owner: .runtime, isLinked: true),
+    Ownership(name: "start_thread", owner: .system, isLinked: true),
+    Ownership(name: "_dl_fixup", owner: .system, isLinked: true),
+    Ownership(name: "$s7Runtime9BacktraceV", owner: .runtime, isLinked: true),
+    Ownership(name: "__swift_instantiateConcreteTypeFromMangledName", owner: .runtime),
+    Ownership(name: "_ZL23swift_image_constructorv", owner: .runtime),
     Ownership(name: "_ZL4loadRKN5swift6StringE", owner: .host),
+    // Names that begin like those of a library that is not linked in.
+    Ownership(name: "dispatch_request", owner: .host),
+    Ownership(name: "swift_parse_message", owner: .host),
+    Ownership(name: "swift_parse_message", owner: .host, path: "/srv/app/libparse.so", isExecutable: false),
+    Ownership(name: "_Z19swift_parse_messagev", owner: .host),
+    Ownership(name: "_ZN5swift7Message5parseEv", owner: .host),
+    Ownership(name: "CFGReload", owner: .host),
+    Ownership(name: "_dl_cache_reload", owner: .host),
+    Ownership(name: "objc_decode", owner: .host),
+    Ownership(name: "$s7Runtime6ParserV5parseyS2iF", owner: .host),
+    Ownership(name: "$s11Observation5StoreV4loadyyF", owner: .host),
+    // Names that no library has, whatever is linked in.
+    Ownership(name: "start_thread_pool", owner: .host, isLinked: true),
+    Ownership(name: "clone3d_render", owner: .host, isLinked: true),
+    Ownership(name: "_ZN8swiftmsg5parseEv", owner: .host, isLinked: true),
+    Ownership(name: "_start_server", owner: .host, isLinked: true),
+    Ownership(name: "_ZnwmPvi", owner: .host, isLinked: true),
     // A program may have its own.
     Ownership(name: "_Znwm", owner: .host),
     Ownership(name: "_ZN2St3runEv", owner: .host),
@@ -274,7 +301,6 @@ import Testing
     Ownership(name: "_Z", owner: .host),
     Ownership(name: "_ZN", owner: .host),
     Ownership(name: "_ZN4host6Engine4turnEi", owner: .host),
-    Ownership(name: "CFOx", owner: .runtime),
     Ownership(name: "_start", owner: .system),
     Ownership(name: "read", owner: .system, path: "/lib/x86_64-linux-gnu/libc.so.6", isExecutable: false),
     Ownership(name: "read", owner: .system, path: "/opt/glibc/libc.so.6", isExecutable: false),
@@ -282,6 +308,19 @@ import Testing
     Ownership(name: "work", owner: .host, path: "/usr/lib/app/plugins/libplugin.so", isExecutable: false),
     Ownership(name: "work", owner: .host, path: "/usr/lib/app/app", isExecutable: true),
     Ownership(name: "work", owner: .host, path: "/opt/app/lib/libwork.so", isExecutable: false),
+    Ownership(name: "start_thread", owner: .system, path: "/opt/old/libpthread-2.31.so", isExecutable: false),
+    Ownership(name: "x", owner: .system, path: "/opt/glibc/ld-linux-x86-64.so.2", isExecutable: false),
+    Ownership(name: "x", owner: .runtime, path: "/opt/gcc/lib64/libstdc++.so.6.0.30", isExecutable: false),
+    Ownership(name: "x", owner: .runtime, path: "/srv/swift/usr/lib/swift/linux/libNew.so", isExecutable: false),
+    Ownership(name: "x", owner: .runtime, path: "/srv/swift/usr/lib/swift/linux/x86_64/libNew.so", isExecutable: false),
+    Ownership(name: "work", owner: .host, path: "/srv/app/libpthreadpool.so", isExecutable: false),
+    Ownership(name: "work", owner: .host, path: "/srv/app/libresolver.so.2", isExecutable: false),
+    Ownership(name: "work", owner: .host, path: "/srv/app/libswiftly.so", isExecutable: false),
+    Ownership(name: "work", owner: .host, path: "/srv/app/libFoundationModels.so", isExecutable: false),
+    Ownership(name: "work", owner: .host, path: "/srv/app/libutil.so", isExecutable: false),
+    Ownership(name: "work", owner: .host, path: "/srv/app/libc-ares.so.2", isExecutable: false),
+    Ownership(name: "work", owner: .host, path: "/srv/app/libm-3d.so", isExecutable: false),
+    Ownership(name: "work", owner: .host, path: "/srv/app/libunwinder.so", isExecutable: false),
     Ownership(name: "uv__io_poll", owner: .system, path: "/usr/local/lib/libuv.so.1", isExecutable: false),
     Ownership(name: "$s12DescriptorIO14LineDescriptorV", owner: .monitor),
     Ownership(name: "$s8NIOPosix19SelectableEventLoopC", owner: .runtime),
@@ -297,7 +336,7 @@ import Testing
   @Test(arguments: ownerships) func ownersOfCodeAreDistinguished(example: Ownership) {
     let owner = HostCode.owner(
       modulePath: example.path, isExecutable: example.isExecutable, linkageName: example.name,
-      symbol: Demangler.demangle(example.name))
+      symbol: Demangler.demangle(example.name), isOfLinkedLibrary: example.isLinked)
     #expect(owner == example.owner)
   }
 }

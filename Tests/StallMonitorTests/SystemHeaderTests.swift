@@ -31,6 +31,8 @@ import Testing
     Example(file: "/nix/store/abc-gcc-12.3.0/include/c++/12.3.0/vector", isSystem: true),
     Example(file: "/opt/swift/usr/lib/clang/17/include/avxintrin.h", isSystem: true),
     Example(file: "/opt/swift/usr/lib/swift/shims/RefCount.h", isSystem: true),
+    Example(file: "/opt/swift/usr/lib/swift/dispatch/once.h", isSystem: true),
+    Example(file: "/srv/app/lib/swift/parser/parser.h", isSystem: false),
     Example(file: "/opt/swift/usr/include/x86_64-unknown-linux-gnu/c++/v1/__config_site", isSystem: true),
     Example(file: "/usr/local/include/c++/14/vector", source: "/usr/local/src/app/main.cpp", isSystem: true),
     // Images are built in /usr/src.

@@ -329,7 +329,10 @@ import Testing
   }
 
   @Test func runtimeFramesAreNotResponsibleOnceTheyHaveNames() throws {
-    let completion = ReportCompletion { _, _, offset in [.init(linkageName: offset == 1 ? "swift_retain" : "host_work")]
+    let completion = ReportCompletion { _, _, offset in
+      var name = SymbolizedFrame(linkageName: offset == 1 ? "swift_retain" : "host_work")
+      name.isOfLinkedLibrary = offset == 1
+      return [name]
     }
     let line = Self.line([Self.frame(1), Self.frame(2)], culprit: "app+0x1")
     guard case .completed(let bytes, _) = completion.complete(line) else { throw CancellationError() }

@@ -136,6 +136,11 @@ enum csymbols_status csymbols_lookup(
     csymbols_module *module, uint64_t address, uint64_t deadline,
     struct csymbols_frame frames[CSYMBOLS_MAX_FRAMES], size_t *count);
 
+// Whether the module defines one of these functions, by its symbol table. A function that it calls in another module does
+// not count. Cost: one pass over the table's names for each function that it lacks.
+enum csymbols_status csymbols_defines(
+    csymbols_module *module, const char *const *names, size_t count, uint64_t deadline, bool *defines);
+
 // What the module's information comes from, for tests and diagnostics.
 struct csymbols_facts {
   size_t symbols, units;

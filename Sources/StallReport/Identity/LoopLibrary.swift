@@ -10,8 +10,12 @@ package struct LoopLibrary: Sendable {
   package var owner = CodeOwner.runtime
   /// Its modules of Swift: all of their frames are its own, and fold.
   package var modules: [String] = []
-  /// Beginnings of functions in C that no other library has: they are its own in a static executable, too.
+  /// Beginnings of functions in C that are its own in a static executable, too.
   package var ownFunctions: [String] = []
+  /// Functions that no program can use the library without: `LinkedLibrary.anchors`.
+  ///
+  /// Empty if nobody else gives functions such names.
+  package var anchors: [String] = []
   /// Beginnings of functions that run a loop: what is outside of one is not responsible for what it calls.
   package var loops: [String] = []
   /// Beginnings of functions that call the service: what is outside of one is another piece of work.
@@ -36,16 +40,17 @@ package struct LoopLibrary: Sendable {
       name: "LoopEngine", owner: .monitor, modules: ["LoopEngine"], loops: ["LoopEngine.Loop.run("]),
     LoopLibrary(
       name: "libdispatch", modules: ["Dispatch"],
-      ownFunctions: ["dispatch_", "_dispatch_", "__dispatch_", "__DISPATCH_WAIT_FOR_QUEUE__"],
+      ownFunctions: ["dispatch_", "_dispatch_", "__dispatch_", "__DISPATCH_"],
+      anchors: ["dispatch_once_f", "dispatch_async_f"],
       loops: [
         "_dispatch_main_queue_callback_4CF", "_dispatch_main_queue_drain", "_dispatch_call_block_and_release",
         "_dispatch_lane_serial_drain", "_dispatch_lane_concurrent_drain", "_dispatch_root_queue_drain",
         "_dispatch_worker_thread",
       ], callers: ["_dispatch_"], files: ["libdispatch.so", "libswiftDispatch.so"],
       foldedFunctions: ["_dispatch_"], foldedSymbols: ["dispatch_main"]),
-    // Its functions in C are known by the capital letter behind `CF` (`HostCode`).
     LoopLibrary(
-      name: "CoreFoundation", modules: ["CoreFoundation"], loops: ["__CFRunLoopRun", "CFRunLoopRunSpecific"],
+      name: "CoreFoundation", modules: ["CoreFoundation"], ownFunctions: ["CF", "_CF", "__CF", "___CF"],
+      anchors: ["CFRetain", "CFRelease"], loops: ["__CFRunLoopRun", "CFRunLoopRunSpecific"],
       callerWord: "RunLoop", filesWithoutSymbols: ["libFoundation.so"],
       foldedTypes: ["Foundation.RunLoop", "Foundation.Timer"],
       foldedFunctions: ["CFRunLoop", "_CFRunLoop", "__CFRunLoop", "__CFRUNLOOP_IS_"]),

@@ -24,6 +24,9 @@ package struct SymbolizedFrame: Hashable, Sendable {
   ///
   /// The symbol shows it, too: `merged App.first() -> ()`.
   package var isMerged = false
+  /// Whether its module has the library linked in that functions with such names belong to, and debug information does not
+  /// show that the service's authors wrote this one.
+  package var isOfLinkedLibrary = false
 
   package init(
     symbol: String?, shortSymbol: String?, linkageName: String?, file: String?, line: Int?, inlined: Bool,

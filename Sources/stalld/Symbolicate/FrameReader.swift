@@ -164,7 +164,10 @@ struct FrameReader {
     }
     let plain = SymbolizedFrame(linkageName: isC == true ? symbol : nil)
     result.frame.owner = given.frame.named([plain], isExecutable: isExecutable(given.frame))[0].owner
-    result.isUnjudged = isC == false && result.frame.owner == .host
+    // Only the module's file shows whether the library is linked in that has such names; the libraries have no source files.
+    let mayBeLibrary =
+      given.frame.file == nil && symbol.map { LinkedLibrary.candidate(linkageName: $0, symbol: nil) != nil } == true
+    result.isUnjudged = result.frame.owner == .host && (isC == false || mayBeLibrary)
     return result
   }
 }
