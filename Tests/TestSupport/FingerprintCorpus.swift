@@ -13,6 +13,7 @@ package struct CorpusStall: Decodable, Sendable, CustomTestStringConvertible {
     var module: String
     var executable: Bool?
     var inlined: Bool?
+    var linked: Bool?
     var declared_in: String?
     var source: String?
     var build_id: String?
@@ -96,5 +97,6 @@ extension SymbolizedFrame {
       line: nil, inlined: frame.inlined ?? false,
       isCompilerGenerated: ShortSymbol.isCompilerGenerated(symbol, linkageName: name),
       isInSystemHeader: frame.declared_in.map { SystemHeaders.contain($0, compiledFor: frame.source) } ?? false)
+    isOfLinkedLibrary = frame.linked ?? false
   }
 }
