@@ -61,8 +61,10 @@ package enum HostCode {
     let parts = file.split(separator: ".", omittingEmptySubsequences: false)
     guard let end = parts.firstIndex(of: "so"), end > 0 else { return nil }
     let stem = file[..<parts[end - 1].endIndex]
-    if let dash = stem.lastIndex(of: "-"), let next = stem[dash...].dropFirst().first, "0"..."9" ~= next {
-      return (stem[..<dash], true)
+    if let dash = stem.lastIndex(of: "-") {
+      let version = stem[dash...].dropFirst()
+      // Not the one of `ld-linux-x86-64`.
+      if version.contains("."), version.allSatisfy({ $0 == "." || "0"..."9" ~= $0 }) { return (stem[..<dash], true) }
     }
     return (stem, end + 1 < parts.count)
   }

@@ -270,10 +270,9 @@ package final class Symbolizer {
   ) -> Bool? {
     guard let name = frame.linkageName, let library = LinkedLibrary.candidate(linkageName: name, symbol: frame.symbol)
     else { return false }
-    // The libraries are shipped without debug information. What Swift compiles of them into a module has it, but no
-    // line of a declaration.
-    if ShortSymbol.isSwift(name), source.described { return !source.declared }
-    if source.described || frame.file != nil { return false }
+    // The libraries are shipped without debug information. What Swift compiles of them into a module has some, but neither
+    // a file nor a line of a declaration.
+    if source.described || frame.file != nil { return !source.declared && frame.file == nil }
     return module.links(library, deadline: deadline)
   }
 

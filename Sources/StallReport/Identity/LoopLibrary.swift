@@ -49,7 +49,7 @@ package struct LoopLibrary: Sendable {
       ], callers: ["_dispatch_"], files: ["libdispatch.so", "libswiftDispatch.so"],
       foldedFunctions: ["_dispatch_"], foldedSymbols: ["dispatch_main"]),
     LoopLibrary(
-      name: "CoreFoundation", modules: ["CoreFoundation"], ownFunctions: ["CF", "_CF", "__CF", "___CF"],
+      name: "CoreFoundation", modules: ["CoreFoundation"], ownFunctions: ["CF", "_CF", "__CF", "___CF", "____CF"],
       anchors: ["CFRetain", "CFRelease"], loops: ["__CFRunLoopRun", "CFRunLoopRunSpecific"],
       callerWord: "RunLoop", filesWithoutSymbols: ["libFoundation.so"],
       foldedTypes: ["Foundation.RunLoop", "Foundation.Timer"],

@@ -62,6 +62,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
   size_t sum = ask(module, 0x1000, 0);
   // The seeds' code lies in the first pages.
   for (uint64_t address = 0; address < 0x4000; address += 0x25) sum += ask(module, address, 1000000000);
+  // One that the seeds lack, and one that they have.
+  const char *const names[] = {"swift_retain", "outer"};
+  bool defines = false;
+  for (size_t i = 0; i < 2; i++) (void)csymbols_defines(module, names + i, 1, now_ns() + 1000000000, &defines);
   csymbols_trim(module);
   sum += ask(module, 0x1010, 1000000000);
   sum += ask(module, UINT64_MAX, 1000000000);
