@@ -26,6 +26,8 @@ package struct SymbolizedFrame: Hashable, Sendable {
   package var isMerged = false
   /// Whether its module has the library linked in that functions with such names belong to, and debug information does not
   /// show that the service's authors wrote this one.
+  ///
+  /// Or Swift has compiled the library's function into the module.
   package var isOfLinkedLibrary = false
 
   package init(
