@@ -53,24 +53,31 @@ final class Inbox: @unchecked Sendable {
 
   // MARK: Any thread
 
-  /// Leaves a block and, if it says so, wakes the loop.
+  /// Leaves a block and wakes the loop.
   ///
   /// False, and the block is released, when the loop's thread has ended.
-  func post(_ item: consuming WorkItem, waking: Bool) -> Bool {
+  @inline(__always)
+  func post(_ item: consuming WorkItem) -> Bool {
     lock.lock()
-    if isClosed {
+    let position = count
+    // A closed inbox has no space.
+    if position == capacity && !makeSpace() {
       lock.unlock()
       return false
     }
-    if count == capacity { grow() }
-    (buffer + count).initialize(to: item)
-    count &+= 1
-    if count == 1 { hasWork.store(true, ordering: .relaxed) }
-    var mustSignal = false
-    if waking && sleeping.load(ordering: .relaxed) {
-      sleeping.store(false, ordering: .relaxed)
-      mustSignal = true
-    }
+    (buffer + position).initialize(to: item)
+    count = position &+ 1
+    // A loop does not sleep while there are blocks: the first has woken it.
+    if position == 0 { return unlockAfterFirst() }
+    lock.unlock()
+    return true
+  }
+
+  @inline(never)
+  private func unlockAfterFirst() -> Bool {
+    hasWork.store(true, ordering: .relaxed)
+    let mustSignal = sleeping.load(ordering: .relaxed)
+    if mustSignal { sleeping.store(false, ordering: .relaxed) }
     lock.unlock()
     if mustSignal { signal() }
     return true
@@ -150,6 +157,12 @@ final class Inbox: @unchecked Sendable {
   /// Moves all blocks to the end of a ring, and hands over the changes to make first.
   func collect(into ring: inout WorkRing) -> [() -> Void] {
     lock.lock()
+    // What keeps later posts out must stay.
+    if isClosed {
+      hasWork.store(false, ordering: .relaxed)
+      lock.unlock()
+      return []
+    }
     let taken = buffer
     let takenCount = count
     let takenCapacity = capacity
@@ -207,7 +220,7 @@ final class Inbox: @unchecked Sendable {
     let droppedCount = count
     let droppedCapacity = capacity
     buffer = WorkBuffer.allocate(capacity: 1)
-    capacity = 1
+    capacity = 0
     count = 0
     lock.unlock()
     // Outside of the lock: what a closure releases may post again.
@@ -226,11 +239,15 @@ final class Inbox: @unchecked Sendable {
     LoopDescriptorKind.event.closeInherited(inherited)
   }
 
-  private func grow() {
+  /// Grows the full buffer; false if the inbox is closed.
+  @inline(never)
+  private func makeSpace() -> Bool {
+    if isClosed { return false }
     let larger = WorkBuffer.allocate(capacity: capacity * 2)
     larger.moveInitialize(from: buffer, count: count)
     WorkBuffer.deallocate(buffer, capacity: capacity)
     buffer = larger
     capacity *= 2
+    return true
   }
 }

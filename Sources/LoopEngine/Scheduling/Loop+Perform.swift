@@ -19,7 +19,7 @@ extension Loop {
   @discardableResult
   public func perform(
     in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ block: sending @escaping () -> Void
+    _ block: consuming sending @escaping () -> Void
   ) -> Bool {
     note(mode)
     return enqueue(WorkItem(modes: mode.id, callSite: CallSite(file, line, name), body: block))
@@ -54,7 +54,7 @@ extension Loop {
       ring.append(item)
       return true
     }
-    return inbox.post(item, waking: true)
+    return inbox.post(item)
   }
 
   // MARK: On the loop's thread
