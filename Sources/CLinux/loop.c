@@ -1,4 +1,6 @@
 #include "loop.h"
+#include <stdio.h>
+#include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -11,6 +13,15 @@ __attribute__((constructor)) static void look_for_even_tick(void) {
   unsigned a, b, c, d;
   if (__get_cpuid(0x80000007, &a, &b, &c, &d) && (d & (1u << 8))) clinux_has_even_tick = 1;
 #endif
+}
+
+int clinux_descriptor_is(int descriptor, const char *name) {
+  char path[32], found[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+  ssize_t length = readlink(path, found, sizeof found - 1);
+  if (length < 0) return 0;
+  found[length] = 0;
+  return strcmp(found, name) == 0;
 }
 
 __thread void *clinux_loop_current;

@@ -133,6 +133,9 @@ static inline int clinux_epoll_wait(int epoll, struct epoll_event *events, int c
 #endif
 }
 
+// Whether the kernel has this name for a descriptor's file in /proc/self/fd. For the child of a fork: it takes no lock.
+int clinux_descriptor_is(int descriptor, const char *name);
+
 // EPOLLET is 1u << 31, which Swift imports as a negative enumeration value.
 static inline uint32_t clinux_epoll_edge_triggered(void) { return (uint32_t)EPOLLET; }
 

@@ -204,48 +204,55 @@ extension Loop {
     servedMainQueue: Bool
   ) -> (handled: Bool, servedMainQueue: Bool) {
     assertOwner()
-    if published.turnStamps != nil { published.stampBeforeSources() }
-    notify(mode, .beforeTimers)
-    notify(mode, .beforeSources)
-    runBlocks(mode)
-    var handled = performSignalledSources(mode, onlyOne: onlyOneSource)
-    if handled { runBlocks(mode) }
-
-    var isIdle = false
-    // A mode that its blocks or sources have left empty has nothing to wait for: CoreFoundation would sleep until
-    // somebody wakes it.
-    var polls = handled || limit == .min || !ring.isEmpty || isEmpty(mode)
-    var latest = limit
-    let mainQueue = hasMainQueue && mode.isCommon ? mainQueueToServe(mode, &latest) : -1
-    if mainQueue >= 0 && !servedMainQueue && !polls && mode.hasWaitingObservers && MainQueue.isReady(mainQueue) {
-      serveMainQueue(mainQueue)
+    var handled = false
+    var mainQueue = mode.watchesMainQueue ? mainQueueDescriptor : -1
+    var count = limit == .min ? 0 : pollUnderPlainLoad(mode, events)
+    var answer = KernelAnswer(count: count, of: mode, self)
+    if count == 0 {
+      if published.turnStamps != nil { published.stampBeforeSources() }
+      notify(mode, .beforeTimers)
+      notify(mode, .beforeSources)
       runBlocks(mode)
-      return (true, true)
-    }
+      handled = performSignalledSources(mode, onlyOne: onlyOneSource)
+      if handled { runBlocks(mode) }
 
-    if mayHaveQuietWork {
-      let endsHere = limit == .min && !handled && ring.isEmpty
-      isIdle = beginQuietWork(mode, polls: &polls, hasFoundNothing: !polls || endsHere)
+      var isIdle = false
+      // A mode that its blocks or sources have left empty has nothing to wait for: CoreFoundation would sleep until
+      // somebody wakes it.
+      var polls = handled || limit == .min || !ring.isEmpty || isEmpty(mode)
+      var latest = limit
+      mainQueue = hasMainQueue && mode.isCommon ? mainQueueToServe(mode, &latest) : -1
+      if mainQueue >= 0 && !servedMainQueue && !polls && mode.hasWaitingObservers && MainQueue.isReady(mainQueue) {
+        serveMainQueue(mainQueue)
+        runBlocks(mode)
+        return (true, true)
+      }
+
+      if mayHaveQuietWork {
+        let endsHere = limit == .min && !handled && ring.isEmpty
+        isIdle = beginQuietWork(mode, polls: &polls, hasFoundNothing: !polls || endsHere)
+      }
+      var mayHaveChanged = mode.hasWaitingObservers
+      if !polls {
+        notify(mode, .beforeWaiting)
+        // Now, as what its closure held may leave something to do, or nothing to wait for.
+        if releaseSpareTimer() { mayHaveChanged = true }
+      }
+      absorb()
+      let mayBlock = !polls && mayWait(mode, mayHaveChanged: mayHaveChanged)
+      let deadline = mayBlock ? min(timerWakeTime(mode), latest) : 0
+      if !polls, published.turnStamps != nil { published.stampBeforeWaiting() }
+      let lastWork = counters.workBegan
+      count = wait(mode, events, deadline: deadline, mayBlock: mayBlock)
+      answer = KernelAnswer(count: count, of: mode, self)
+      if !polls {
+        if published.turnStamps != nil { published.stampAfterWaiting(counters.workBegan(since: lastWork)) }
+        notify(mode, .afterWaiting)
+      }
+      if isIdle && count == 0 && ring.isEmpty && !isStopping && timerWakeTime(mode) > clinux_monotonic() {
+        runIdleWork()
+      }
     }
-    var mayHaveChanged = mode.hasWaitingObservers
-    if !polls {
-      notify(mode, .beforeWaiting)
-      // Now, as what its closure held may leave something to do, or nothing to wait for.
-      if releaseSpareTimer() { mayHaveChanged = true }
-    }
-    absorb()
-    let mayBlock = !polls && mayWait(mode, mayHaveChanged: mayHaveChanged)
-    let deadline = mayBlock ? min(timerWakeTime(mode), latest) : 0
-    if !polls, published.turnStamps != nil { published.stampBeforeWaiting() }
-    let lastWork = counters.workBegan
-    let count = wait(mode, events, deadline: deadline, mayBlock: mayBlock)
-    let answer = KernelAnswer(
-      count: count, runs: runCount, changes: descriptors.changes, instance: mode.poller.tag)
-    if !polls {
-      if published.turnStamps != nil { published.stampAfterWaiting(counters.workBegan(since: lastWork)) }
-      notify(mode, .afterWaiting)
-    }
-    if isIdle && count == 0 && ring.isEmpty && !isStopping && timerWakeTime(mode) > clinux_monotonic() { runIdleWork() }
 
     // Another thread may have moved or ended a timer meanwhile.
     absorb()
@@ -294,6 +301,14 @@ extension Loop {
     var changes: Int
     /// The epoll instance's, see ``Poller``.
     var instance: UInt64
+
+    @_transparent
+    init(count: Int, of mode: ModeState, _ loop: Loop) {
+      self.count = count
+      runs = loop.runCount
+      changes = loop.descriptors.changes
+      instance = mode.poller.tag
+    }
   }
 
   /// Calls what the events belong to, in the kernel's order.

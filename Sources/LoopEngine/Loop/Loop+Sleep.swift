@@ -45,6 +45,22 @@ extension Loop {
     return count
   }
 
+  /// Looks for events first where nothing else can be to be done before them: under load, in a loop that nobody observes.
+  ///
+  /// - Returns: How many there are; 0 also where it has not looked.
+  @_transparent
+  func pollUnderPlainLoad(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>) -> Int {
+    assertOwner()
+    guard counters.isSaturated, !inbox.mayHaveWork, ring.isEmpty, signalledSources.isEmpty, !mayHaveQuietWork,
+      spareTimer == nil, published.turnStamps == nil, mode.observerGeneration == observerGeneration,
+      mode.observerMask & Activity.inEachPass.rawValue == 0, mode.watchesMainQueue || !hasMainQueue || !mode.isCommon,
+      !isServingMainQueue, mode.poller.isOpen, forkCount == clinux_loop_fork_count()
+    else { return 0 }
+    let count = poll(mode, events, timeout: 0)
+    counters.looked(andFound: count > 0)
+    return count
+  }
+
   private enum Opening {
     case opened
     /// In the place of one that has gone; watches may have ended with it, so what the sleep was to be for may no longer hold.

@@ -22,6 +22,7 @@ extension Loop {
     public static var afterWaiting: Activity { Activity(rawValue: 64) }
     /// The run ends: once a run, after everything else.
     public static var exit: Activity { Activity(rawValue: 128) }
+    static var inEachPass: Activity { Activity(rawValue: 2 | 4 | 32 | 64) }
     /// All six, and those that later versions may add.
     public static var all: Activity { Activity(rawValue: 0x0FFF_FFFF) }
   }
