@@ -26,12 +26,32 @@ enum {
   MAX_DOTS = 16,
   // The text of a character that is no part of an identifier, roughly.
   BYTES_PER_OPERATOR = 6,
+  // Units for a byte that is read. The demanglers make objects of it.
+  UNITS_PER_BYTE_READ = 8,
+  // libstdc++ walks over so many template arguments in the time of one unit.
+  ARGUMENTS_PER_UNIT = 32,
 };
 
-// No name longer than this is made: libstdc++ takes a millisecond for it.
-static const uint64_t max_text = 64 << 10;
-// Template parameters are arguments of functions around them: of these less is known than of the rest.
-static const uint64_t max_text_of_parameters = 256 << 10;
+// The rule: demangling one name costs at most this many units, whatever is tried for it, and else the name stays mangled.
+//
+// A unit is a byte of text that is made. All units together are less than 1 ms, and the text has at most as many bytes.
+static const uint64_t max_work = 64 << 10;
+
+// What may still be spent on a name.
+struct work {
+  uint64_t left;
+  bool is_refused;
+};
+
+// Spends units; false, and the name is refused, if there are not so many.
+static bool spend(struct work *work, uint64_t units) {
+  if (units > work->left) {
+    work->is_refused = true;
+    return false;
+  }
+  work->left -= units;
+  return true;
+}
 
 void csymbols_demangle_load(void) {
   cxx_demangle *found = __cxa_demangle;
@@ -163,19 +183,51 @@ static uint64_t text_up_to(
   return estimate.text;
 }
 
-// The same with template parameters. Each is a part of the text, which may have parameters of the function around it.
-static uint64_t text_with_parameters(uint64_t text, uint64_t parameters, const char *name) {
+// What is known of a C++ name beside its text's length: of its template parameters, and of the packs among these.
+struct parameters {
+  // How many there are in the text, and the highest number of one.
+  uint64_t count, highest;
+  // Whether packs are expanded (`Dp`), and whether in anything but plain `T_`, `T_ &&` and the like.
+  bool has_packs, has_patterns;
+  // No pack has more elements.
+  uint64_t elements;
+};
+
+static struct parameters find_packs(const char *name) {
+  struct parameters found = {0};
+  for (const char *at = strstr(name, "Dp"); at != NULL; at = strstr(at, "Dp")) {
+    found.has_packs = true;
+    at += 2;
+    const char *pattern = at + strspn(at, "ORPK");
+    if (*pattern != 'T' || pattern - at > 2) found.has_patterns = true;
+  }
+  return found;
+}
+
+// The most units that it can cost to make a text that has `text` bytes without what its template parameters add.
+static uint64_t units_to_make(uint64_t text, const struct parameters *parameters, const char *name) {
+  // Each parameter is a part of the text, which may have parameters of the function around it.
   uint64_t levels = 1;
-  for (; *name != 0; name++) levels += *name == 'Z';
-  for (uint64_t i = 0; i < levels && parameters > 0 && text < UINT32_MAX; i++) text += text * parameters / levels;
-  return text;
+  for (const char *at = name; *at != 0; at++) levels += *at == 'Z';
+  for (uint64_t i = 0; i < levels && parameters->count > 0 && text < UINT32_MAX; i++) {
+    text += text * parameters->count / levels;
+  }
+  uint64_t walk = parameters->highest;
+  if (parameters->has_packs) {
+    // Commas and two characters of a reference or a pointer.
+    text += parameters->count * parameters->elements * 8;
+    if (parameters->has_patterns) text *= parameters->elements + 1;
+    walk += parameters->elements;
+  }
+  text = text < UINT32_MAX ? text : UINT32_MAX;
+  return text + text * walk / ARGUMENTS_PER_UNIT;
 }
 
 // Demangles a name in which template parameters and references to the numbers from `first` on are identifiers of one byte.
-// Returns the text's length, and in *parameters how many template parameters it has; 0 if it is no name.
+// Returns the text's length, and what it shows of the parameters; 0 if it is no name, or if there is no work left.
 static uint64_t measure(
     cxx_demangle *demangle, const char *name, const struct reference *references, size_t count, uint16_t first,
-    uint64_t *parameters) {
+    struct parameters *parameters, struct work *work) {
   static const char parameter = 1;
   char changed[MAX_CXX + 1], *to = changed;
   const char *from = name;
@@ -190,71 +242,91 @@ static uint64_t measure(
     from = name + reference->at + reference->length;
   }
   strcpy(to, from);
+  if (!spend(work, strlen(changed) * UNITS_PER_BYTE_READ)) return 0;
   int status = 0;
   char *text = demangle(changed, NULL, NULL, &status);
-  *parameters = 0;
   if (text == NULL) return 0;
   size_t length = strlen(text);
-  for (size_t i = 0; i < length; i++) *parameters += text[i] == parameter;
+  parameters->count = 0;
+  parameters->elements = 1;
+  for (size_t i = 0; i < length; i++) {
+    parameters->count += text[i] == parameter;
+    parameters->elements += text[i] == ',';
+  }
+  // Empty packs in a pack are elements without a text.
+  for (const char *at = strchr(name, 'J'); at != NULL; at = strchr(at + 1, 'J')) parameters->elements++;
   free(text);
-  return length;
+  return spend(work, length) ? length : 0;
 }
 
-// Whether the text of a name stays within the limits. Measures it with more and more of its references where an estimate
-// does not show it.
-static bool is_short(cxx_demangle *demangle, const char *name, size_t length) {
+// Whether there is work left to make the text of a name. Measures it with more and more of its references where an
+// estimate does not show it.
+static bool is_affordable(cxx_demangle *demangle, const char *name, size_t length, struct work *work) {
   struct reference references[MAX_CXX / 2];
   size_t count = find_references(name, length, references);
-  uint64_t text = length * BYTES_PER_OPERATOR, parameters = 0;
+  struct parameters parameters = find_packs(name);
+  uint64_t text = length * BYTES_PER_OPERATOR;
   uint16_t last = 0;
   for (size_t i = 0; i < count; i++) {
-    parameters += references[i].is_parameter;
-    if (!references[i].is_parameter && references[i].number > last) last = references[i].number;
+    uint16_t number = references[i].number;
+    parameters.count += references[i].is_parameter;
+    if (references[i].is_parameter && number > parameters.highest) parameters.highest = number;
+    if (!references[i].is_parameter && number > last) last = number;
   }
+  // Each element of a pack has a byte of the name.
+  parameters.elements = length;
   text = text_up_to(text, references, count, 0, last);
-  if (text_with_parameters(text, parameters, name) <= max_text) return true;
-  uint64_t made = 0;
+  uint64_t to_read = length * UNITS_PER_BYTE_READ;
+  if (to_read + units_to_make(text, &parameters, name) <= work->left) return true;
   for (uint16_t first = 0; first <= last;) {
-    text = measure(demangle, name, references, count, first, &parameters);
-    // Making texts is what costs time.
-    made += text;
-    if (text == 0 || made > max_text) return false;
+    text = measure(demangle, name, references, count, first, &parameters, work);
+    if (text == 0) return false;
+    // The next text must be affordable even if it is the last one.
     uint16_t next = first;
-    while (next <= last && text_up_to(text, references, count, first, next) <= max_text) next++;
+    while (next <= last && to_read + text_up_to(text, references, count, first, next) <= work->left) next++;
     if (next == first) return false;
     first = next;
   }
-  text = measure(demangle, name, references, count, UINT16_MAX, &parameters);
-  return text > 0 && text <= max_text && text_with_parameters(text, parameters, name) <= max_text_of_parameters;
+  text = measure(demangle, name, references, count, UINT16_MAX, &parameters, work);
+  return text > 0 && to_read + units_to_make(text, &parameters, name) <= work->left;
 }
 
 // MARK: Both
 
 // The text of a whole mangled name; NULL if it is none, or is refused.
-static char *demangle_whole(const char *name, size_t length, bool *is_refused) {
+static char *demangle_whole(const char *name, size_t length, struct work *work) {
   bool is_swift = (name[0] == '$' && (name[1] == 's' || name[1] == 'S' || name[1] == 'e'))
       || (name[0] == '_' && (name[1] == '$' || (name[1] == 'T' && name[2] == '0')));
   char *text = NULL;
   if (is_swift) {
     if (swift_demangle == NULL) return NULL;
-    *is_refused = length > MAX_SWIFT || swift_text(name, length) > max_text;
-    if (!*is_refused) text = swift_demangle(name, length, NULL, NULL, 0);
+    if (length > MAX_SWIFT || length * UNITS_PER_BYTE_READ + swift_text(name, length) > work->left) {
+      work->is_refused = true;
+      return NULL;
+    }
+    text = swift_demangle(name, length, NULL, NULL, 0);
   } else if (name[0] == '_' && name[1] == 'Z') {
     cxx_demangle *demangle = atomic_load_explicit(&cxx, memory_order_relaxed);
     if (demangle == NULL) return NULL;
-    *is_refused = length > MAX_CXX;
-    if (*is_refused) return NULL;
     char copy[MAX_CXX + 1];
-    memcpy(copy, name, length);
-    copy[length] = 0;
+    if (length <= MAX_CXX) {
+      memcpy(copy, name, length);
+      copy[length] = 0;
+    }
+    if (length > MAX_CXX || !is_affordable(demangle, copy, length, work)) {
+      work->is_refused = true;
+      return NULL;
+    }
     int status = 0;
-    *is_refused = !is_short(demangle, copy, length);
-    if (!*is_refused) text = demangle(copy, NULL, NULL, &status);
+    text = demangle(copy, NULL, NULL, &status);
+  } else {
+    return NULL;
   }
-  if (text == NULL || strlen(text) <= max_text) return text;
-  free(text);
-  *is_refused = true;
-  return NULL;
+  if (!spend(work, length * UNITS_PER_BYTE_READ + (text != NULL ? strlen(text) : 0))) {
+    free(text);
+    return NULL;
+  }
+  return text;
 }
 
 // The mangled name of the coroutine that GCC cut this part from, if it is one, and its length.
@@ -280,15 +352,15 @@ char *csymbols_demangle(const char *name, size_t length) {
   if (length < 3) return NULL;
   // No mangled name has a dot but in an identifier, whose length it says. Behind the name's end there is what a compiler
   // calls this copy or this part of the function.
-  bool is_refused = false;
+  struct work work = {.left = max_work};
   const char *end = name + length, *dot = name;
-  for (size_t tries = 0; tries < MAX_DOTS && dot != NULL && !is_refused; tries++) {
+  for (size_t tries = 0; tries < MAX_DOTS && dot != NULL && !work.is_refused; tries++) {
     dot = memchr(dot + 1, '.', (size_t)(end - dot - 1));
     size_t part = (size_t)((dot != NULL ? dot : end) - name), whole = 0;
-    char *text = part >= 3 ? demangle_whole(name, part, &is_refused) : NULL;
+    char *text = part >= 3 ? demangle_whole(name, part, &work) : NULL;
     if (text == NULL) continue;
     const char *inner = dot != NULL ? coroutine(name, dot, &whole) : NULL;
-    char *better = inner != NULL ? demangle_whole(inner, whole, &is_refused) : NULL;
+    char *better = inner != NULL ? demangle_whole(inner, whole, &work) : NULL;
     if (better == NULL) return text;
     free(text);
     return better;
