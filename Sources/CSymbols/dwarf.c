@@ -77,15 +77,16 @@ static void fill_names(struct debug_info *info, Dwarf_Die *die, struct csymbols_
   const struct csymbols_libdw_table *dw = csymbols_libdw();
   Dwarf_Die origin = *die;
   for (size_t i = 0; i < CSYMBOLS_MAX_ORIGINS && csymbols_dwarf_origin(info, &origin); i++) {}
+  frame->die = dw->dwarf_dieoffset(&origin);
   Dwarf_Attribute attribute;
   bool flag = false;
   // Through DW_AT_abstract_origin and DW_AT_specification; libdw follows at most 16 of them.
   if (dw->dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) != NULL
       || dw->dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute) != NULL) {
-    frame->linkage_name = csymbols_dwarf_string(info, dw->dwarf_formstring(&attribute));
+    frame->linkage_name = csymbols_dwarf_name(info, dw->dwarf_formstring(&attribute));
   }
   if (dw->dwarf_attr_integrate(die, DW_AT_name, &attribute) != NULL) {
-    frame->name = csymbols_dwarf_string(info, dw->dwarf_formstring(&attribute));
+    frame->name = csymbols_dwarf_name(info, dw->dwarf_formstring(&attribute));
   }
   frame->described = true;
   frame->declared = dw->dwarf_attr_integrate(die, DW_AT_decl_line, &attribute) != NULL;
@@ -151,6 +152,7 @@ static enum csymbols_status lookup(
     // Assembly, or a unit whose functions are in another file (DW_AT_dwo_name): lines without functions.
     frames[0] = (struct csymbols_frame){0};
   }
+  for (size_t i = 0; i <= calls_count; i++) frames[i].unit = unit->die;
   if (!cut && csymbols_lines_affordable(info, &die, &unit->lines_read, deadline, &cut)) {
     csymbols_lines_places(&die, address, calls, calls_count, frames);
     if (function == NULL && start != 0) csymbols_lines_beginning(&die, start, &frames[0]);

@@ -164,6 +164,11 @@ void csymbols_dwarf_free(csymbols_module *module) {
   for (size_t i = 0; i < info->unit_count; i++) free(info->units[i].functions);
   free(info->units);
   free(info->ranges);
+  while (info->made_names != NULL) {
+    struct made_name *made = info->made_names;
+    info->made_names = made->next;
+    free(made);
+  }
   if (!poisoned) {
     if (info->dwarf != NULL) dw->dwarf_end(info->dwarf);
     if (info->alternate != NULL) dw->dwarf_end(info->alternate);

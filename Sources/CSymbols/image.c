@@ -179,6 +179,18 @@ const char *csymbols_image_string(struct image *image, const char *text, size_t 
   return NULL;
 }
 
+const char *csymbols_image_name(struct image *image, const char *text, size_t limit) {
+  const char *whole = csymbols_image_string(image, text, limit);
+  bool is_ours = text >= image->bytes && text < image->bytes + image->length && image->kind != IMAGE_BORROWED;
+  if (!is_ours || image->broken || (size_t)(image->bytes + image->length - text) < limit) return whole;
+  if (whole != NULL && memchr(text, 0, limit) != NULL) return whole;
+  char *end = image->bytes + (text - image->bytes) + limit - 1;
+  // The bytes of a character of UTF-8 behind its first one, which are three at most.
+  for (size_t i = 0; i < 3 && (*end & 0xC0) == 0x80; i++) end--;
+  *end = 0;
+  return text;
+}
+
 void csymbols_image_need_section(struct image *image, size_t index) {
   Elf_Scn *section = index != 0 ? csymbols_libdw()->elf_getscn(image->elf, index) : NULL;
   Elf64_Shdr *header = section != NULL ? csymbols_libdw()->elf64_getshdr(section) : NULL;

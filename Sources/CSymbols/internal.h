@@ -98,6 +98,12 @@ struct unit_range {
   uint32_t unit;
 };
 
+// A name that is in no file.
+struct made_name {
+  struct made_name *next;
+  char text[];
+};
+
 struct debug_info {
   Dwarf *dwarf;
   Dwarf *alternate;
@@ -120,6 +126,7 @@ struct debug_info {
   size_t lines_length;
   // Heap that libelf holds for unpacked sections, and an estimate of all that libelf and libdw hold.
   size_t unpacked, library_bytes;
+  struct made_name *made_names;
 };
 
 struct csymbols_module {
@@ -161,6 +168,8 @@ bool csymbols_image_read(struct image *image, size_t offset, void *buffer, size_
 bool csymbols_image_need(struct image *image, const void *start, size_t length);
 // The string at `text` as far as it can be read; NULL if it does not end in the image within `limit` bytes.
 const char *csymbols_image_string(struct image *image, const char *text, size_t limit);
+// The same for a name: one that is longer is cut in the copy, at the beginning of a character, to less than `limit` bytes.
+const char *csymbols_image_name(struct image *image, const char *text, size_t limit);
 // A whole section's bytes.
 void csymbols_image_need_section(struct image *image, size_t index);
 // Closes the file until more of it is needed.
@@ -188,11 +197,13 @@ void csymbols_mini_open(struct image *mini, struct image *image);
 enum csymbols_status csymbols_dwarf_lookup(
     csymbols_module *module, uint64_t address, uint64_t start, uint64_t deadline, struct csymbols_frame *frames,
     size_t *count);
+const char *csymbols_dwarf_qualified(
+    csymbols_module *module, const struct csymbols_frame *frame, uint64_t deadline);
 void csymbols_dwarf_free(csymbols_module *module);
 
 enum {
   CSYMBOLS_MAX_SECTIONS = 1 << 16,
-  // More than any name takes.
+  // Names have at most as many bytes, their end included: what is longer is cut. Other texts are left out.
   CSYMBOLS_MAX_TEXT = 64 << 10,
   // DIEs that one takes its attributes from; libdw follows as many.
   CSYMBOLS_MAX_ORIGINS = 16,
@@ -201,6 +212,11 @@ enum {
 // A string that libdw found, once it can be read; the shared file's sections are whole.
 static inline const char *csymbols_dwarf_string(struct debug_info *info, const char *text) {
   return text != NULL ? csymbols_image_string(info->image, text, CSYMBOLS_MAX_TEXT) : NULL;
+}
+
+// The same for a name, which is cut if it is too long.
+static inline const char *csymbols_dwarf_name(struct debug_info *info, const char *text) {
+  return text != NULL ? csymbols_image_name(info->image, text, CSYMBOLS_MAX_TEXT) : NULL;
 }
 
 // Goes to the DIE that `die` takes missing attributes from, which may lie in another unit, and reads it. False if there

@@ -311,6 +311,12 @@ enum csymbols_status csymbols_defines(
   return cut ? CSYMBOLS_INCOMPLETE : CSYMBOLS_COMPLETE;
 }
 
+const char *csymbols_qualified_name(
+    csymbols_module *module, const struct csymbols_frame *frame, uint64_t deadline) {
+  const char *name = csymbols_dwarf_qualified(module, frame, deadline);
+  return end_reading(module) ? name : NULL;
+}
+
 size_t csymbols_bytes(const csymbols_module *module) {
   const struct debug_info *info = &module->info;
   size_t bytes = sizeof *module + (module->symbols.count + module->mini_symbols.count) * sizeof(struct symbol);

@@ -14,7 +14,6 @@ enum {
   MAX_UNSIZED = 4096,
   // How far back an enclosing function is looked for, when the nearest symbol has ended before the address.
   MAX_ENCLOSING = 32,
-  MAX_NAME = 64 << 10,
   // Entries of a symbol table that are read at once.
   BATCH = 2048,
   // Bytes of the table of names that are searched at once.
@@ -231,11 +230,14 @@ const char *csymbols_table_find(const struct symbol_table *table, uint64_t addre
   for (size_t back = 0; back < MAX_ENCLOSING && back < before; back++) {
     const struct symbol *symbol = &table->symbols[before - 1 - back];
     if (address - symbol->address >= symbol->size) continue;
-    // The name must end inside the table.
+    // The name must end inside the table, or is cut in it.
     const char *strings = table->image->bytes + table->strings;
-    size_t left = table->strings_length - symbol->name, limit = left < MAX_NAME ? left : MAX_NAME;
+    size_t left = table->strings_length - symbol->name;
+    bool is_long = left > CSYMBOLS_MAX_TEXT;
+    size_t limit = is_long ? CSYMBOLS_MAX_TEXT : left;
     const char *name = strings + symbol->name;
-    if (csymbols_image_string(table->image, name, limit) == NULL) return NULL;
+    name = is_long ? csymbols_image_name(table->image, name, limit) : csymbols_image_string(table->image, name, limit);
+    if (name == NULL) return NULL;
     *start = symbol->address;
     return memchr(name, 0, limit) != NULL ? name : NULL;
   }

@@ -63,6 +63,10 @@ enum csymbols_status csymbols_defines(
   *defines = false;
   return CSYMBOLS_COMPLETE;
 }
+const char *csymbols_qualified_name(csymbols_module *module, const struct csymbols_frame *frame, uint64_t deadline) {
+  (void)module, (void)frame, (void)deadline;
+  return NULL;
+}
 struct csymbols_facts csymbols_facts(const csymbols_module *module) {
   (void)module;
   return (struct csymbols_facts){0};

@@ -4,10 +4,10 @@ import StallReport
 
 /// Turns linkage names into names, with the demanglers of the runtimes that are in the process anyway.
 enum Demangler {
-  /// The demangled name, or nil if `linkageName` is not mangled (C), is not understood, or is longer than 64 KiB as a text.
+  /// The demangled name, or nil if `linkageName` is not mangled (C), is not understood, or might take more than 1 ms or 64 KiB.
   ///
-  /// What marks a copy or a part of the function is left out. Cost: 2–4 µs and a few allocations a name, 1 ms at most. Any
-  /// thread.
+  /// What marks a copy or a part of the function is left out. Cost: 2–4 µs and a few allocations a name; the most is limited in
+  /// units of work, see `max_work` in demangle.c. Any thread.
   static func demangle(_ linkageName: String) -> String? {
     var name = linkageName
     return name.withUTF8 { utf8 in
@@ -27,13 +27,32 @@ enum Demangler {
 }
 
 extension SymbolizedFrame {
+  /// The most bytes of a name; a longer one is cut at the beginning of a character.
+  static let longestName = 64 << 10
+
+  private static func name(_ text: UnsafePointer<CChar>) -> String {
+    guard strnlen(text, longestName + 1) > longestName else { return String(cString: text) }
+    var end = longestName
+    // The bytes of a character of UTF-8 behind its first one.
+    while end > longestName - 3, UInt8(bitPattern: text[end]) & 0xC0 == 0x80 { end -= 1 }
+    return text.withMemoryRebound(to: UInt8.self, capacity: end) {
+      String(decoding: UnsafeBufferPointer(start: $0, count: end), as: UTF8.self)
+    }
+  }
+
   /// Copies a frame of the C side, demangling its name.
-  package init(_ frame: csymbols_frame) {
-    let given = (frame.linkage_name ?? frame.name).map { String(cString: $0) }
+  ///
+  /// - Parameters:
+  ///   - frame: The frame.
+  ///   - qualified: Finds DWARF's name with those of the namespaces and classes around it; called if no demangler gives a name.
+  package init(_ frame: csymbols_frame, qualified: () -> UnsafePointer<CChar>?) {
+    let given = (frame.linkage_name ?? frame.name).map(Self.name)
     let linkageName = frame.is_copy ? given.map { String($0.prefix { $0 != "." }) } : given
     // DWARF has a name of what a demangler does not know or refuses: C++20's constraints, names of a thousand bytes.
-    let described = linkageName?.hasPrefix("_Z") == true ? frame.name.map { String(cString: $0) } : nil
-    let plain = linkageName.flatMap(Demangler.demangle) ?? described ?? linkageName
+    func described() -> String? {
+      linkageName?.hasPrefix("_Z") == true ? (qualified() ?? frame.name).map(Self.name) : nil
+    }
+    let plain = linkageName.flatMap(Demangler.demangle) ?? described() ?? linkageName
     // DWARF has the name of the first of the functions that were merged.
     let full = plain.map { frame.merged ? ShortSymbol.markMerged($0) : $0 }
     let file = frame.file.map { String(cString: $0) }.flatMap { $0.hasSuffix("<compiler-generated>") ? nil : $0 }

@@ -250,7 +250,7 @@ package final class Symbolizer {
     let status = csymbols_lookup(handle, address, deadline, scratch, &count)
     var isIncomplete = status != CSYMBOLS_COMPLETE
     let frames = (0..<count).map { index in
-      var frame = SymbolizedFrame(scratch[index])
+      var frame = SymbolizedFrame(scratch[index]) { csymbols_qualified_name(handle, scratch + index, deadline) }
       guard let isOfLibrary = isOfLinkedLibrary(frame, scratch[index], in: module, deadline: deadline) else {
         isIncomplete = true
         return frame

@@ -116,6 +116,8 @@ struct csymbols_frame {
   // The file that declares the function, and the source file whose compilation saw the declaration, with the directory
   // that relative names start from.
   const char *declared_in, *unit_name, *unit_directory;
+  // Where DWARF declares the function, and where its unit begins, for csymbols_qualified_name(); 0 if it does not.
+  uint64_t die, unit;
 };
 
 enum {
@@ -141,6 +143,11 @@ enum csymbols_status csymbols_lookup(
 enum csymbols_status csymbols_defines(
     csymbols_module *module, const char *const *names, size_t count, uint64_t deadline, bool *defines);
 
+// The name in a frame of the last look-up with those of its namespaces and classes, `a::b::f`, for a function whose linkage name no
+// demangler knows. NULL if there are none around it, or if they are not found by the deadline. Lives as long as the frame's strings.
+const char *csymbols_qualified_name(
+    csymbols_module *module, const struct csymbols_frame *frame, uint64_t deadline);
+
 // What the module's information comes from, for tests and diagnostics.
 struct csymbols_facts {
   size_t symbols, units;
@@ -150,8 +157,8 @@ struct csymbols_facts csymbols_facts(const csymbols_module *module);
 
 // A demangled copy of a Swift or C++ linkage name, to be freed with free(); NULL if it is not mangled.
 //
-// What a compiler has put behind the name of a copy or a part of a function is left out. NULL also if the text would have more
-// than 64 KiB, or if only making it would show that it has not.
+// What a compiler has put behind the name of a copy or a part of a function is left out. NULL also if demangling might take more work
+// than a text of 64 KiB: the rule is stated in demangle.c.
 char *csymbols_demangle(const char *linkage_name, size_t length);
 
 #ifdef __cplusplus

@@ -36,8 +36,14 @@ static size_t read_all(const struct csymbols_frame *frames, size_t count) {
 static size_t ask(csymbols_module *module, uint64_t address, uint64_t budget) {
   static struct csymbols_frame frames[CSYMBOLS_MAX_FRAMES];
   size_t count = 0;
-  (void)csymbols_lookup(module, address, budget == 0 ? 0 : now_ns() + budget, frames, &count);
-  return read_all(frames, count);
+  uint64_t deadline = budget == 0 ? 0 : now_ns() + budget;
+  (void)csymbols_lookup(module, address, deadline, frames, &count);
+  size_t sum = read_all(frames, count);
+  for (size_t i = 0; i < count; i++) {
+    const char *name = csymbols_qualified_name(module, &frames[i], deadline);
+    sum += name != NULL ? strlen(name) : 0;
+  }
+  return sum;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
