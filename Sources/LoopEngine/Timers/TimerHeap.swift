@@ -158,7 +158,12 @@ struct TimerHeap: ~Copyable {
       let best = earliestChild(from: firstChild)
       if !entries[best].precedes(entry) { break }
       // It comes near the root, so its timer fires soon.
-      if index < 5 { clinux_prefetch(timers[entries[best].slot].toOpaque()) }
+      if index < 5 {
+        let timer = timers[entries[best].slot].toOpaque()
+        clinux_prefetch(timer)
+        // Its last bytes may lie in a third line, and what free() reads behind it.
+        clinux_prefetch_for_reading(timer + 120)
+      }
       place(entries[best], at: index)
       index = best
     }
