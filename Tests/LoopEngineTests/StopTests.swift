@@ -206,6 +206,43 @@ import Testing
     #expect(log.all == Array(repeating: ["pass", "before", "after"], count: 200).flatMap { $0 })
   }
 
+  @Test func underLoadWhatElseIsToBeDoneComesBeforeTheNextEvents() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    pipe.write()
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let source = Loop.Source { log.append("source") }
+      loop.add(source)
+      let point = Loop.FlushPoint(on: loop) { log.append("flush") }
+      let calls = Log<Int>()
+      let observers = Log<Loop.Observer>()
+      try loop.watch(pipe.reading) { _, _ in
+        calls.append(1)
+        switch calls.count {
+        case 100: loop.perform { log.append("block") }
+        case 200: source.signal()
+        case 300: point.mark()
+        case 400: loop.perform(after: .zero) { _ in log.append("timer") }
+        case 500:
+          observers.append(
+            loop.observe(.beforeSources, repeats: false) { _, _ in log.append("observer") })
+        case 600:
+          // A timer that was taken out is released before the next events.
+          let last = Released { log.append("released") }
+          let timer = Loop.Timer(after: .seconds(1000)) { _ in withExtendedLifetime(last) {} }
+          loop.add(timer)
+          loop.remove(timer)
+        case 700: loop.stop()
+        default: if calls.count % 100 == 1 { log.append("event") }
+        }
+      }
+      return loop.run()
+    }
+    let others = ["block", "source", "flush", "timer", "observer", "released"]
+    #expect(log.all == ["event"] + others.flatMap { [$0, "event"] })
+  }
+
   @Test func moreThanSixtyFourReadyDescriptorsAreServedInTurn() throws {
     let pipes = (0..<200).map { _ in Pipe() }
     defer { for pipe in pipes { pipe.close() } }
@@ -225,4 +262,11 @@ import Testing
     // Nobody is called twice before all others were called once.
     #expect(Set(passes.all.flatMap { $0 }.prefix(200)).count == 200)
   }
+}
+
+/// Calls a closure when it goes.
+private final class Released: Sendable {
+  private let call: @Sendable () -> Void
+  init(_ call: @escaping @Sendable () -> Void) { self.call = call }
+  deinit { call() }
 }
