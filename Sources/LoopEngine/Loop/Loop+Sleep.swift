@@ -52,12 +52,14 @@ extension Loop {
   func pollUnderPlainLoad(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>) -> Int {
     assertOwner()
     guard counters.isSaturated, !inbox.mayHaveWork, ring.isEmpty, signalledSources.isEmpty, !mayHaveQuietWork,
-      spareTimer == nil, published.turnStamps == nil, mode.observerGeneration == observerGeneration,
+      spareTimer == nil, mode.observerGeneration == observerGeneration,
       mode.observerMask & Activity.inEachPass.rawValue == 0, mode.watchesMainQueue || !hasMainQueue || !mode.isCommon,
       !isServingMainQueue, mode.poller.isOpen, forkCount == clinux_loop_fork_count()
     else { return 0 }
     let count = poll(mode, events, timeout: 0)
     counters.looked(andFound: count > 0)
+    // A turn that follows the last one without a wait.
+    if count > 0, published.turnStamps != nil { published.stampAfterWaiting(counters.workBegan) }
     return count
   }
 
