@@ -79,7 +79,11 @@ typedef struct clinux_turn_stamp {
 // Pulse.Phase.
 enum { CLINUX_PHASES = 3, CLINUX_IN_SOURCES = 1, CLINUX_AFTER_WAIT = 2 };
 
-// The same as Pulse.publish, where the orderings are argued. False if the watchdog asks for an answer.
+// False if the watchdog asks for an answer.
+//
+// Releasing: a watchdog that reads this word reads what the loop's thread had stored before it, too. The load must not come before the
+// word's store, or a request and a transition could miss each other. The watchdog sees to it: its `fence` interrupts this thread between two
+// instructions, and orders what is before with what is after (Tests/Models/pulse.pml).
 static inline bool clinux_turn_publish(const clinux_turn_stamp *stamp, uint64_t word) {
   __atomic_store_n(stamp->word, word, __ATOMIC_RELEASE);
   clinux_compiler_barrier();

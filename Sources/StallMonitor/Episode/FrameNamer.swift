@@ -65,7 +65,7 @@ final class FrameNamer {
     guard let source = frame.source, let offset = frame.offset else { return [frame] }
     clinux_fork_monitor_thread_passes()
     let place = Place(source: source, offset: offset)
-    let frames = known[place] ?? look(up: frame, at: place)
+    let frames = known[place] ?? findNames(of: frame, at: place)
     guard frame.isAsync else { return frames }
     return frames.map { frame in
       var frame = frame
@@ -74,7 +74,7 @@ final class FrameNamer {
     }
   }
 
-  private func look(up frame: StackFrame, at place: Place) -> [StackFrame] {
+  private func findNames(of frame: StackFrame, at place: Place) -> [StackFrame] {
     let answer = symbolizer.symbolize(module: place.source.module, address: place.offset, deadline: deadline)
     var frame = frame
     (frame.source, frame.isAsync, frame.isPending) = (nil, false, answer.isIncomplete)

@@ -185,8 +185,8 @@ final class RepeatLedger {
 
   /// What makes two stalls the same: the loop and the service's own functions on the stack.
   ///
-  /// Without any of them, the loop and the cause. Nil of one that was not sampled, which is like no other. While a name on the stack is still being looked up, the loop and the
-  /// fingerprint.
+  /// Without any of them, the loop and the cause; if a name on the stack was not found in time, the loop and the fingerprint. Nil of a
+  /// stall that was not sampled, which is like no other.
   private static func key(of report: Report) -> String? {
     if report.captureFailure == .turnEnded { return nil }
     return "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"

@@ -4,7 +4,7 @@ import PlatformLibc
 /// Notifies systemd's watchdog (`WatchdogSec=`) for as long as the loops are healthy.
 ///
 /// Healthy is a loop without a turn that has lasted for the threshold: also one that waits, that has never turned, and that is paused. So
-/// is one whose turn lasts because of the machine (``StallUpdate/isOfTheMachine``), for ten minutes.
+/// is one whose turn lasts because of the machine (``Episode/isOfTheMachine(at:_:of:)``), for ten minutes.
 /// Belongs to the watchdog's thread.
 struct ServiceManagerWatchdog: Sendable {
   /// How often it is notified: half of systemd's time, as sd_watchdog_enabled(3) advises.
@@ -48,12 +48,15 @@ struct ServiceManagerWatchdog: Sendable {
     self.init(socket: socket, interval: time * 1000 / 2)
   }
 
+  /// Whether it is time to send.
+  func isDue(at now: UInt64) -> Bool { now >= next }
+
   /// Sends `WATCHDOG=1` if it is time to, and the loops are healthy.
   ///
   /// Allocates nothing unless it complains. Returns when the next time is; nil while they are not: their recovery wakes the thread.
   mutating func notify(at now: UInt64, mayComplain: Bool = true, ifHealthy isHealthy: () -> Bool) -> UInt64? {
     guard isHealthy() else { return nil }
-    guard now >= next else { return next }
+    guard isDue(at: now) else { return next }
     if let code = socket.send(Self.sign) {
       if !hasComplained, mayComplain {
         Diagnostics.say(

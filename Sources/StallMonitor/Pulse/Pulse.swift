@@ -106,18 +106,9 @@ final class Pulse: Sendable {
   /// The turn has ended, and none follows yet.
   func idle() { clinux_turn_end(stamp) }
 
-  private func answerIfAsked() {
-    // The load below must not come before the word's store, or a request and a transition could miss each other. The watchdog sees to it:
-    // its `fence` interrupts this thread between two instructions, and orders what is before with what is after (Tests/Models/pulse.pml).
-    clinux_compiler_barrier()
-    if fencesItself { clinux_full_barrier() }
-    if attention.load(ordering: .relaxed) != 0 { answer() }
-  }
-
   /// Ends a turn, unless it has ended: of several threads, one does.
   func end(_ turn: Word) {
-    guard turn.phase != .idle, replace(turn, by: Word(phase: .idle, stamp: turn.stamp)) else { return }
-    answerIfAsked()
+    if turn.phase != .idle { clinux_turn_end_unseen(stamp, turn.raw) }
   }
 
   /// Where C stamps this pulse, without what it is to call.

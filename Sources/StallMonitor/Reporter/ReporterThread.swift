@@ -15,7 +15,7 @@ final class ReporterThread: Sendable {
   /// After which time without work the memory for names is given back, in nanoseconds.
   private static let idleTime: UInt64 = 30_000_000_000
   /// How long names are waited for when the watch ends, and then the thread, in nanoseconds.
-  private static let farewell: UInt64 = 1_000_000_000
+  private static let namingTimeAtEnd: UInt64 = 1_000_000_000
   private static let longestEnd = Duration.seconds(5)
 
   private enum Item {
@@ -113,7 +113,7 @@ final class ReporterThread: Sendable {
       return handle
     }
     guard let handle else { return }
-    inbox.withLock { ($0.latest, $0.isAbandoned) = (MonotonicClock.now() + Self.farewell, abandoning) }
+    inbox.withLock { ($0.latest, $0.isAbandoned) = (MonotonicClock.now() + Self.namingTimeAtEnd, abandoning) }
     semaphore.post()
     // A file system that does not answer blocks only that thread.
     if hasEnded.wait(for: Self.longestEnd) { clinux_thread_join(handle) } else { clinux_thread_detach(handle) }

@@ -16,7 +16,7 @@ final class StallReporter {
   }
 
   /// How long a report waits for names, in nanoseconds.
-  private static let patience: UInt64 = 1_000_000_000
+  private static let namingTime: UInt64 = 1_000_000_000
 
   /// Names are no longer waited for after this time.
   var latest = UInt64.max
@@ -53,7 +53,7 @@ final class StallReporter {
     var update = update
     let id = update.episode.id
     namer.namesFrames = update.namesFrames
-    namer.deadline = min(update.handedOver + Self.patience, latest)
+    namer.deadline = min(update.handedOver + Self.namingTime, latest)
     update.episode.name(by: namer)
     if update.episode.hasUnseenRun({ namer.frames(of: $0, in: update.loop.runLoopModule) }) {
       update.loop.unseenRun.note(update.episode.turn)

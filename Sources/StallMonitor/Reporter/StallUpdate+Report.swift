@@ -12,7 +12,7 @@ extension StallUpdate {
     var report = Report(
       time: time, event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: loop.threshold,
       durationNanoseconds: duration,
-      verdict: Verdict(cause: cause(lasting: duration, sample, usage: evidence.usage), evidence: evidence),
+      verdict: Verdict(cause: episode.cause(lasting: duration, sample, usage: evidence.usage), evidence: evidence),
       culprit: Culprit.frame(of: stack),
       fingerprint: Culprit.fingerprint(of: stack, common: isRunning ? episode.tree.commonFrame : nil),
       samples: episode.sampleCount,
@@ -61,40 +61,5 @@ extension StallUpdate {
     // Of the thread whose stack is shown, or of none.
     if sample == nil || sample?.thread == thread { evidence.usage = usage }
     return evidence
-  }
-
-  /// Whether the machine keeps the turn from ending, and not the service.
-  ///
-  /// A service whose own group uses up its quota, or whose tasks take all threads of a pool, does that itself.
-  var isOfTheMachine: Bool {
-    let sample = episode.heaviest
-    let usage = sample == nil || sample?.thread == thread ? usage : nil
-    return switch cause(lasting: episode.duration(at: end), sample, usage: usage) {
-    case .starved: sample?.failure != .noServer
-    case .throttled: usage.map { $0.throttledByOwnQuota < $0.throttled / 2 } ?? false
-    case .stopped: true
-    case .running, .lock, .io, .sleep, .fault, .unknown: false
-    }
-  }
-
-  /// The cause, by what is known of the whole stall.
-  private func cause(lasting duration: UInt64, _ sample: Episode.Sample?, usage: ResourceUsage?) -> Cause {
-    var cause = episode.cause
-    // A fault is counted as read from disk when it is over: what was not known at the sample is known now.
-    if cause == .unknown, case .blocked(let call) = sample?.activity, call.number < 0 {
-      cause = Verdict.cause(of: .blocked(call), usage: usage)
-    }
-    // A sample knows the time up to it alone; what was counted of most of the stall says more.
-    if cause.isReady, sample?.failure != .noProcessor, let usage, usage.observed >= duration / 2,
-      let judged = Verdict.ready(usage)
-    {
-      cause = judged
-    }
-    if sample?.failure == .shortCallouts || sample?.failure == .noCommonFunction {
-      // Many short pieces of work: late as a whole for want of a processor, or nothing that can be named.
-      let isMostOfIt = usage.map { $0.runDelay > $0.observed / 2 } ?? false
-      cause = Verdict.ready(usage).flatMap { isMostOfIt && $0.isKeptFromRunning ? $0 : nil } ?? .unknown
-    }
-    return cause
   }
 }

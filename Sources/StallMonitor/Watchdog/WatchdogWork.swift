@@ -83,7 +83,8 @@ final class WatchdogWork {
     stalls.followUpBudget = StallSampler.followUpTime
     for loop in loops.all {
       clinux_fork_monitor_thread_passes()
-      notifyServiceManager()
+      // All loops are asked for it, so only when it is time.
+      if serviceManager?.isDue(at: MonotonicClock.now()) == true { _ = notifyServiceManager() }
       if let time = stalls.follow(loop, frozen: freeze?.atMost ?? 0) {
         next = min(next ?? .max, time)
       } else {
@@ -98,7 +99,6 @@ final class WatchdogWork {
   /// Sends `WATCHDOG=1` if it is due; returns when the next is.
   ///
   /// Before and after each loop: a capture may take long.
-  @discardableResult
   private func notifyServiceManager() -> UInt64? {
     serviceManager?.notify(at: MonotonicClock.now()) { loops.areHealthy() }
   }

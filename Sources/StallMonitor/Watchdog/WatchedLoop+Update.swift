@@ -19,9 +19,8 @@ extension WatchedLoop {
     update(.ended, of: stall, end: stall.lastSampleTime, time: .now(), usage: nil)
   }
 
-  /// The same of any stall; `usage` is what the kernel has counted in its turn.
-  func update(
-    _ event: Report.Event, of episode: Episode, end: UInt64, time: Timestamp = .now(), usage: ResourceUsage?
+  private func update(
+    _ event: Report.Event, of episode: Episode, end: UInt64, time: Timestamp, usage: ResourceUsage?
   ) -> StallUpdate {
     var update = StallUpdate(
       loop: stalledLoop, episode: episode, event: event, end: end, time: time, usage: usage, thread: thread.id)

@@ -188,7 +188,7 @@ final class WatchedLoop {
   func isHealthy(at now: UInt64, asksWhy: Bool = true) -> Bool {
     if monitor.isHealthy(observe(at: now)) { return true }
     guard asksWhy, let episode, now < episode.start + Self.longestExcuse else { return false }
-    return update(.ongoing, of: episode, end: now, usage: thread.change(at: now)).isOfTheMachine
+    return episode.isOfTheMachine(at: now, thread.change(at: now), of: thread.id)
   }
 
   // MARK: The episode
