@@ -42,14 +42,14 @@ let package = Package(
     // The report as data: no input or output, no threads.
     .target(name: "StallReport", dependencies: ["PlatformLibc"]),
     // Names for addresses.
-    .target(name: "StallSymbols", dependencies: ["CSymbols", "PlatformLibc", "StallReport"]),
+    .target(name: "StallNaming", dependencies: ["CSymbols", "PlatformLibc", "StallReport"]),
     // What threads do, as addresses and module identities.
     .target(
       name: "StallCapture", dependencies: ["CLinux", "CUnwind", "PlatformLibc", "DescriptorIO", "StallReport"]),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols",
+        "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallNaming",
         "StallCapture",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
@@ -69,7 +69,7 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "CSymbols",
+        "LoopEngine", "StallReport", "StallNaming", "StallCapture", "StallMonitor", "CLinux", "CSymbols",
         "DescriptorIO",
         "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -104,7 +104,7 @@ let package = Package(
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
     // What all test targets use: victims, written lines, the corpus, waiting, suites that take turns. Packages under Integrations have it by a link.
-    .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),
+    .target(name: "TestSupport", dependencies: ["StallReport", "StallNaming"], path: "Tests/TestSupport"),
     // Processes watched and unwatched, side by side: the scenarios, `make matrix`, and the suites.
     .target(name: "Matrix", dependencies: ["TestSupport"], path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
@@ -117,7 +117,7 @@ let package = Package(
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "TurnSource", "CUnwind",
+        "StallMonitor", "StallReport", "StallNaming", "StallCapture", "LoopEngine", "TurnSource", "CUnwind",
         "CSymbols",
         "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim",
         "AsyncMainVictim", "AsyncStackVictim", "TaskVictim",

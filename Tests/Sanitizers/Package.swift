@@ -16,18 +16,18 @@ var targets: [Target] = [
     name: "LoopEngine", dependencies: ["CLinux", "PlatformLibc", "TurnSource"], path: "Sources/LoopEngine"),
   .target(name: "StallReport", dependencies: ["PlatformLibc"], path: "Sources/StallReport"),
   .target(
-    name: "StallSymbols", dependencies: ["CSymbols", "PlatformLibc", "StallReport"], path: "Sources/StallSymbols"),
+    name: "StallNaming", dependencies: ["CSymbols", "PlatformLibc", "StallReport"], path: "Sources/StallNaming"),
   .target(
     name: "StallCapture", dependencies: ["CLinux", "CUnwind", "PlatformLibc", "DescriptorIO", "StallReport"],
     path: "Sources/StallCapture"),
   .target(
     name: "StallMonitor",
     dependencies: [
-      "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
+      "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallNaming", "StallCapture",
     ],
     path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
-  .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),
+  .target(name: "TestSupport", dependencies: ["StallReport", "StallNaming"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [
@@ -55,7 +55,7 @@ if isForThreads {
     .testTarget(
       name: "CaptureTests",
       dependencies: [
-        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "CUnwind", "CLinux", "VictimC", "VictimCxx",
+        "StallMonitor", "StallReport", "StallNaming", "StallCapture", "CUnwind", "CLinux", "VictimC", "VictimCxx",
         "FuzzUnwind", "TestSupport",
       ],
       path: "Tests/StallMonitorTests",

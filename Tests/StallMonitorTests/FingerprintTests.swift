@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @testable import StallMonitor
-@testable import StallSymbols
+@testable import StallNaming
 
 @Suite struct FingerprintCorpusTests {
   @Test(arguments: CorpusStall.all)

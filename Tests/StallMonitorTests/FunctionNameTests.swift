@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @testable import StallMonitor
-@testable import StallSymbols
+@testable import StallNaming
 
 /// One function has one name, however its compiler copies or splits it, and a name costs little.
 @Suite struct FunctionNameTests {

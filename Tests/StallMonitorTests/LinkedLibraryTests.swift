@@ -2,7 +2,7 @@ import StallReport
 import Testing
 
 @testable import StallMonitor
-@testable import StallSymbols
+@testable import StallNaming
 
 /// Functions with names like a library's: the library's where it is linked in, the service's elsewhere.
 @Suite struct LinkedLibraryTests {

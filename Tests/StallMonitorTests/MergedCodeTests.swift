@@ -2,7 +2,7 @@ import StallReport
 import Testing
 
 @testable import StallMonitor
-@testable import StallSymbols
+@testable import StallNaming
 
 /// Functions of the same code, which Swift's optimizer merges under the name of one of them.
 @Suite struct MergedCodeTests {

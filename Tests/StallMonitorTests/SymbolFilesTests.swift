@@ -3,7 +3,7 @@ import StallReport
 import Testing
 
 @testable import StallMonitor
-@testable import StallSymbols
+@testable import StallNaming
 
 /// Which file speaks for a module: stripped, split, replaced, static, in memory.
 @Suite struct SymbolFilesTests {

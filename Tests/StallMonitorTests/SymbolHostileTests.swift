@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 @testable import StallMonitor
-@testable import StallSymbols
+@testable import StallNaming
 
 /// Truncated and corrupted files: no crash, no hang, whatever the bytes say.
 ///

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @testable import StallMonitor
-@testable import StallSymbols
+@testable import StallNaming
 
 /// Names as people read them, and whose code they are.
 @Suite struct SymbolNamesTests {

@@ -3,7 +3,7 @@ import StallReport
 import Testing
 
 @testable import StallMonitor
-@testable import StallSymbols
+@testable import StallNaming
 
 /// The symbolizer against programs compiled here, judged by the toolchain's llvm-symbolizer.
 @Suite struct SymbolizerTests {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @testable import StallMonitor
-@testable import StallSymbols
+@testable import StallNaming
 
 /// Whose code a header's templates and inline functions are once they are in the program's own file.
 @Suite struct SystemHeaderTests {

@@ -2,7 +2,7 @@ import StallReport
 import Testing
 
 @testable import StallMonitor
-@testable import StallSymbols
+@testable import StallNaming
 
 /// Code that somebody wrote, and that swiftc marks as artificial all the same.
 @Suite struct WrittenCodeTests {

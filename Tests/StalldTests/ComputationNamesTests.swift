@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @testable import StallMonitor
-@testable import StallSymbols
+@testable import StallNaming
 @testable import stalld
 
 /// A stall on CPU is identified by what its samples have in common, whether the service, the agent

@@ -2,7 +2,7 @@ import Foundation
 package import StallReport
 import Testing
 
-@testable import StallSymbols
+@testable import StallNaming
 
 /// A stall of the published corpus of fingerprints: `Tests/Corpus/fingerprints`.
 package struct CorpusStall: Decodable, Sendable, CustomTestStringConvertible {

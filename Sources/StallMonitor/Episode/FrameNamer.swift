@@ -1,7 +1,7 @@
 import CLinux
 import StallCapture
 import StallReport
-import StallSymbols
+import StallNaming
 
 /// Adds names to frames: symbol, file and line where they are known, and the calls that were inlined.
 ///

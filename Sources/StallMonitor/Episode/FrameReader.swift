@@ -2,7 +2,7 @@ import CLinux
 import CUnwind
 import StallCapture
 import StallReport
-import StallSymbols
+import StallNaming
 
 /// Turns addresses into frames without names: module, build ID and offset, and where the function begins.
 ///

@@ -5,7 +5,7 @@ package enum MonitorCode {
   /// Its modules of Swift, with those of the packages of `Integrations`.
   package static let modules: Set<Substring> = [
     "DescriptorIO", "LoopEngine", "PlatformLibc", "StallCapture", "StallMonitor", "StallMonitorC", "StallMonitorNIO",
-    "StallReport", "StallSymbols", "TurnSource",
+    "StallNaming", "StallReport", "TurnSource",
   ]
   /// Prefixes of its functions in C; each target has one.
   package static let functions = ["clinux_", "csymbols_", "cunwind_", "stallmonitor_"]

@@ -4,7 +4,7 @@ import Glibc
 import LoopEngine
 import StallMonitor
 import StallReport
-import StallSymbols
+import StallNaming
 
 /// The files of the builds that processes of this machine run: found once by their build ID, used for all of them.
 ///

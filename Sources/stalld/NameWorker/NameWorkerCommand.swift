@@ -3,7 +3,7 @@ import CLinux
 import Glibc
 import StallMonitor
 import StallReport
-import StallSymbols
+import StallNaming
 
 /// `stalld name-worker`: the process of the agent's that reads programs' files; see ``NameWorkerProcess``.
 struct NameWorkerCommand: ParsableCommand {

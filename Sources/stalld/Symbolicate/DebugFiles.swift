@@ -1,7 +1,7 @@
 import CSymbols
 import StallMonitor
 import StallReport
-import StallSymbols
+import StallNaming
 
 /// Finds the file of a build by its build ID, which is always checked in the file itself.
 ///

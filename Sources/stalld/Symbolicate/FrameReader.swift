@@ -1,6 +1,6 @@
 import StallMonitor
 import StallReport
-import StallSymbols
+import StallNaming
 
 /// A frame of a line: the members as they are to be written, and what is known of it.
 struct FrameText {

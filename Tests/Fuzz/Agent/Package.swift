@@ -17,14 +17,14 @@ let package = Package(
       name: "LoopEngine", dependencies: ["CLinux", "PlatformLibc", "TurnSource"], path: "Sources/LoopEngine"),
     .target(name: "StallReport", dependencies: ["PlatformLibc"], path: "Sources/StallReport"),
     .target(
-      name: "StallSymbols", dependencies: ["CSymbols", "PlatformLibc", "StallReport"], path: "Sources/StallSymbols"),
+      name: "StallNaming", dependencies: ["CSymbols", "PlatformLibc", "StallReport"], path: "Sources/StallNaming"),
     .target(
       name: "StallCapture", dependencies: ["CLinux", "CUnwind", "PlatformLibc", "DescriptorIO", "StallReport"],
       path: "Sources/StallCapture"),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols",
+        "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallNaming",
         "StallCapture",
       ],
       path: "Sources/StallMonitor"),
