@@ -14,15 +14,15 @@ struct CallTreeTests {
     #expect(tree.total == 100)
     #expect(tree.nodes.count == 5)
     #expect(tree.nodes.first { $0.frame.symbol == "load" }?.weight == 90)
-    #expect(tree.heaviestPath?.frames.map(\.name) == ["parse", "load", "main"])
-    #expect(tree.heaviestPath?.share == 0.6)
+    #expect(tree.certainPath.path?.frames.map(\.name) == ["parse", "load", "main"])
+    #expect(tree.certainPath.path?.share == 0.6)
   }
 
   @Test func pathEndsWhereTheTimeParts() {
     var tree = CallTree()
     for leaf in ["a", "b", "c"] { tree.add(stack(leaf, "load", "main"), weight: 10) }
-    #expect(tree.heaviestPath?.frames.map(\.name) == ["load", "main"])
-    #expect(tree.heaviestPath?.share == 1)
+    #expect(tree.certainPath.path?.frames.map(\.name) == ["load", "main"])
+    #expect(tree.certainPath.path?.share == 1)
   }
 
   /// That half of the time was spent in one function of the system's and half in another does not
@@ -34,8 +34,8 @@ struct CallTreeTests {
       system.owner = .system
       tree.add([system] + stack("compute", "main"), weight: weight)
     }
-    #expect(tree.heaviestPath?.frames.map(\.name) == ["compute", "main"])
-    #expect(tree.heaviestPath?.share == 1)
+    #expect(tree.certainPath.path?.frames.map(\.name) == ["compute", "main"])
+    #expect(tree.certainPath.path?.share == 1)
   }
 
   /// Functions that wait for an asynchronous call.
@@ -51,7 +51,7 @@ struct CallTreeTests {
     var tree = CallTree()
     tree.add(stack("load", "job") + waiting("handle", "route"), weight: 90)
     tree.add(stack("load", "job") + waiting("other"), weight: 10)
-    #expect(tree.heaviestPath?.frames.map(\.name) == ["load", "job", "handle", "route"])
+    #expect(tree.certainPath.path?.frames.map(\.name) == ["load", "job", "handle", "route"])
   }
 
   @Test func pathOfTheCallsStaysWhereFunctionsThatWaitDiffer() {
@@ -59,8 +59,8 @@ struct CallTreeTests {
     for callers in [waiting("handle", "route"), waiting("other"), []] {
       tree.add(stack("load", "job") + callers, weight: 30)
     }
-    #expect(tree.heaviestPath?.frames.map(\.name) == ["load", "job"])
-    #expect(tree.heaviestPath?.share == 1)
+    #expect(tree.certainPath.path?.frames.map(\.name) == ["load", "job"])
+    #expect(tree.certainPath.path?.share == 1)
   }
 
   /// Not each sample has them, so what most samples have in common is found without them.
@@ -72,8 +72,8 @@ struct CallTreeTests {
       without.add(stack, weight: 10)
       with.add(stack + callers, weight: 10)
     }
-    #expect(without.commonFrame?.symbol == "mix")
-    #expect(with.commonFrame?.symbol == "mix")
+    #expect(without.certainCommonFrame.frame?.symbol == "mix")
+    #expect(with.certainCommonFrame.frame?.symbol == "mix")
     #expect(with.certainCommonFrame.isCertain)
   }
 
@@ -97,7 +97,7 @@ struct CallTreeTests {
     func isCertain(_ leaves: [StackFrame]) -> Bool {
       var tree = CallTree()
       for leaf in leaves { tree.add([leaf] + stack("work", "main"), weight: 10) }
-      #expect(tree.commonFrame?.symbol == "work")
+      #expect(tree.certainCommonFrame.frame?.symbol == "work")
       return tree.certainCommonFrame.isCertain && tree.certainPath.isCertain
     }
     let (a, b, c) = (stack("a")[0], stack("b")[0], stack("c")[0])
@@ -125,7 +125,7 @@ struct CallTreeTests {
     for index in 0..<3000 { tree.add(stack("leaf \(index)", "main"), weight: 1) }
     #expect(tree.cut.samples == 0)
     #expect(tree.nodes[0].cut.samples == 3000 - CallTree.nodeLimit + 1)
-    #expect(tree.commonFrame?.symbol == "main")
+    #expect(tree.certainCommonFrame.frame?.symbol == "main")
     #expect(tree.certainCommonFrame.isCertain)
     for _ in 0..<1200 { tree.add(stack("another", "main"), weight: 1) }
     #expect(!tree.certainCommonFrame.isCertain, "they may be the same")
@@ -134,7 +134,7 @@ struct CallTreeTests {
   @Test func emptyTreeHasNoPath() {
     var tree = CallTree()
     tree.add([], weight: 5)
-    #expect(tree.heaviestPath == nil)
+    #expect(tree.certainPath.path == nil)
     #expect(tree.total == 0)
   }
 
@@ -143,6 +143,6 @@ struct CallTreeTests {
     for index in 0..<3000 { tree.add(stack("leaf \(index)", "main"), weight: 1) }
     #expect(tree.nodes.count == CallTree.nodeLimit)
     #expect(tree.total == 3000)
-    #expect(tree.heaviestPath?.frames.map(\.name) == ["main"])
+    #expect(tree.certainPath.path?.frames.map(\.name) == ["main"])
   }
 }

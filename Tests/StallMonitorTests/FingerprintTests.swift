@@ -15,7 +15,8 @@ import Testing
     for sample in stall.samples.indices { tree.add(stall.stack(sample), weight: 1) }
     let shown = stall.stack(stall.shown)
     #expect(Culprit.frame(of: shown)?.name == stall.culprit)
-    #expect(Culprit.fingerprint(of: shown, common: stall.running ? tree.commonFrame : nil) == stall.fingerprint)
+    #expect(
+      Culprit.fingerprint(of: shown, common: stall.running ? tree.certainCommonFrame.frame : nil) == stall.fingerprint)
   }
 
   /// Functions that wait for asynchronous calls: not each sample has them.
@@ -29,7 +30,7 @@ import Testing
       tree.add(stall.stack(sample) + (sample % 2 == 0 ? [caller] : []), weight: 1)
     }
     let shown = stall.stack(stall.shown)
-    let common = stall.running ? tree.commonFrame : nil
+    let common = stall.running ? tree.certainCommonFrame.frame : nil
     #expect(Culprit.frame(of: shown + [caller])?.name == stall.culprit)
     #expect(Culprit.fingerprint(of: shown + [caller], common: common) == stall.fingerprint)
     #expect(Culprit.repeatKey(of: shown + [caller]) == Culprit.repeatKey(of: shown))

@@ -24,7 +24,7 @@ import Testing
     #expect(Culprit.fingerprint(of: stack) == Culprit.fingerprint(of: Self.frames("$s3App6handleyyF")))
     var tree = CallTree()
     for _ in 0..<3 { tree.add(stack, weight: 1) }
-    #expect(tree.commonFrame?.symbol == "App.handle() -> ()")
+    #expect(tree.certainCommonFrame.frame?.symbol == "App.handle() -> ()")
   }
 
   /// It says that it is merged; the function of that name has another fingerprint.

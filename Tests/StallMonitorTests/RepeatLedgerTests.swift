@@ -86,6 +86,41 @@ struct RepeatLedgerTests {
     #expect(key() == nil)
   }
 
+  /// Functions that were inlined into one begin where that begins, and lie at other addresses of it.
+  @Test func withoutNamesTheAddressesMatter() {
+    func key(_ frames: [(symbol: String?, file: String?, offset: UInt64)]) -> String? {
+      Culprit.repeatKey(
+        of: frames.map {
+          var frame = StackFrame(symbol: $0.symbol, file: $0.file, module: "/app", buildID: "aa", offset: $0.offset)
+          frame.function = 0x100
+          let module = ModuleIdentity(path: "/app", buildID: [0xaa])
+          if $0.symbol == nil { frame.source = SymbolSource(module: module, isExecutable: true) }
+          return frame
+        })
+    }
+    #expect(key([(nil, nil, 0x110), (nil, nil, 0x200)]) == key([(nil, nil, 0x110), (nil, nil, 0x200)]))
+    #expect(key([(nil, nil, 0x110), (nil, nil, 0x200)]) != key([(nil, nil, 0x118), (nil, nil, 0x200)]))
+    #expect(key([("handle", "/login.c", 0x110)]) == key([("handle", "/login.c", 0x118)]))
+    #expect(key([("handle", "/login.c", 0x110)]) != key([("handle", "/invoice.c", 0x110)]))
+  }
+
+  /// Few stalls without names are known to be the same: one loop may not use up the budget of all.
+  @Test func unnamedStallsOfOneLoopAreLimited() throws {
+    let ledger = RepeatLedger(window: 30 * Self.second, budget: 60, now: 0)
+    func stall(_ number: Int, of loop: String) -> StallReport.Report {
+      var stall = report("\(number)")
+      (stall.loop.name, stall.isNamed) = (loop, false)
+      return stall
+    }
+    for number in 0..<10 { tell(ledger, stall(number, of: "main"), at: 0) }
+    for number in 10..<13 { count(ledger, stall(number, of: "main"), at: 0) }
+    tell(ledger, stall(0, of: "other"), at: 0)
+    let summaries = ledger.summaries(at: 60 * Self.second)
+    #expect(summaries.map { $0.tally?.count } == [3])
+    #expect(summaries.first?.tally?.isOverBudget == true && summaries.first?.culprit == nil)
+    tell(ledger, stall(13, of: "main"), at: 66 * Self.second)
+  }
+
   @Test func closingReportsWhatWasCounted() {
     let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
     tell(ledger, report("a"), at: 0)

@@ -77,6 +77,11 @@ struct ListTests {
     #expect(try Set(words("stall", "evidence", "lock_kind")) == Set(LockHolder.Kind.allCases.map(\.rawValue)))
   }
 
+  @Test func whatAThreadWaitsForInTheSchema() throws {
+    let others = WaitedFor.allCases.filter { $0 != .thread }
+    #expect(try Set(words("stall", "evidence", "waits_for")) == Set(others.map(\.rawValue)))
+  }
+
   @Test func rolesOfThreadsInTheSchema() throws {
     let schema = try text("Config/schema/stall-report.schema.json")
     let roles = Report.OtherThread.Role.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")

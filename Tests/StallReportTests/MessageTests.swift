@@ -143,4 +143,63 @@ struct MessageTests {
     report.verdict.evidence = .init(state: "blocked", wait: "futex(wait)")
     #expect(report.message.hasSuffix(": ready to run, but no CPU was available"))
   }
+
+  /// Whoever adds names to a line makes its message anew.
+  @Test func messageCanBeMadeOfTheLine() throws {
+    var reports: [Report] = []
+    for event in [Report.Event.started, .ongoing, .ended, .fatal] {
+      for kind in LoopKind.allCases {
+        for cause in Cause.allCases { reports.append(report(event, cause, kind: kind)) }
+      }
+    }
+    for kind in LockHolder.Kind.allCases {
+      let label = kind == .queue ? "an \"order\"" : nil
+      reports.append(report(.ended, holder: LockHolder(thread: 12, kind: kind, label: label)))
+    }
+    for waitedFor in WaitedFor.allCases {
+      var report = report(.ended)
+      report.verdict.evidence.waitedFor = waitedFor
+      reports.append(report)
+    }
+    for change in Self.changes {
+      var report = report(.ended, .unknown)
+      change(&report)
+      reports.append(report)
+    }
+    for report in reports where report.event == .ended {
+      let tally = SuppressedStalls(count: 3, total: 1_800_499_700, longest: 700_000_000, window: 29_499_999_900)
+      reports.append(report.summary(of: tally, at: .now()))
+    }
+    var overBudget = SuppressedStalls(count: 1, total: 5_000_000, longest: 5_000_000, window: 60_000_000_000)
+    overBudget.isOverBudget = true
+    reports.append(reports[0].summary(of: overBudget, at: .now()))
+    #expect(reports.count > 300)
+    for var report in reports {
+      // A line has the place of the function only with its stack.
+      if report.culprit != nil { report.culprit = StackFrame(symbol: "load") }
+      let read = try #require(Report(JSONText(report.line().dropLast())))
+      #expect(read.message == report.message)
+    }
+  }
+
+  private static let changes: [@Sendable (inout Report) -> Void] = [
+    { $0.durationNanoseconds = 1_499_999_700 },
+    { $0.isAtLeast = true },
+    { $0.isAborting = true },
+    { $0.verdict.evidence.watchEnded = true },
+    { $0.verdict.evidence.starves = true },
+    { $0.verdict.evidence.samplesDisagree = true },
+    { $0.verdict.evidence.callouts = CalloutTimes(count: 389, age: 1, longest: 2_499_999) },
+    { $0.verdict.evidence.deadlock = [12, 13] },
+    { ($0.verdict.cause, $0.samples) = (.stopped, 0) },
+    { ($0.loop.kind, $0.captureFailure) = (.taskPool, .severalJobs) },
+    { ($0.loop.kind, $0.task) = (.taskPool, .init(id: 7, name: "order 4711")) },
+    { ($0.loop.phase, $0.culprit) = (.heartbeat, nil) },
+    {
+      $0.verdict.cause = .running
+      $0.verdict.evidence.usage = ResourceUsage(
+        observed: 1_600_000_000, cpu: 734_999_700, runDelay: 815_000_000, throttled: 0, majorFaults: 0, minorFaults: 0,
+        blockDelay: 0, pressure: nil)
+    },
+  ]
 }

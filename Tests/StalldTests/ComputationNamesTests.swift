@@ -98,11 +98,11 @@ struct ComputationNamesTests {
         processID: 7, executablePath: executable?.module ?? "/x", executableBuildID: executable?.buildID,
         serviceName: "x", hostName: "h"), stack: stacks[shown])
     report.isNamed = false
-    report.places = episode.placesToName(of: event, isRunning: running, isNamed: false)
+    report.places = episode.unnamedSamples
     return report.line(limit: limit)
   }
 
-  private static func complete(_ line: [UInt8], _ lookup: @escaping ReportCompletion.Lookup) throws -> WrittenReport {
+  private static func complete(_ line: [UInt8], _ lookup: @escaping ReportNaming.Lookup) throws -> WrittenReport {
     Symbolizer.load()
     let bytes: [UInt8] =
       switch ReportCompletion(lookup).complete(Array(line.dropLast())) {

@@ -125,7 +125,8 @@ struct ReportContractTests {
       blockDelay: 1_000_000, pressure: PressureTotals(processor: 1_000_000, storage: 1_000_000, memory: 1_000_000),
       waits: 1)
     (evidence.frozenNanoseconds, evidence.stolen, evidence.memoryShortage) = (1_000_000, 1_000_000, 1_000_000)
-    evidence.lockHolder = LockHolder(thread: 2, kind: .mutex)
+    evidence.lockHolder = LockHolder(thread: 2, kind: .mutex, label: "a")
+    (evidence.lock, evidence.waitedFor) = ("a", .process)
     evidence.deadlock = [1, 2]
     evidence.callouts = CalloutTimes(count: 2, age: 1_000_000, longest: 1_000_000)
     (evidence.samplesDisagree, evidence.watchEnded, evidence.starves) = (true, true, true)
@@ -176,10 +177,10 @@ struct ReportContractTests {
       try #require(report.verdict.evidence.lockHolder), try #require(report.tally), try #require(report.path),
       try #require(report.task), try #require(report.stack.first), try #require(report.threads.first),
     ]
-    // What no line has by itself; `lock` is a summary's, and the default of `isNamed` is true. `isAtLeast` is in the message.
+    // What no line has by itself; the default of `isNamed` is true. `watchEnded` says what `isAtLeast` does.
     let others = [
-      "Report.isNamed", "Report.isAtLeast", "Report.repeatKey", "Report.places", "Evidence.lock", "LockHolder.label",
-      "LockHolder.hasTimeout", "ResourceUsage.throttledByOwnQuota", "CalloutTimes.longestNumber",
+      "Report.isNamed", "Report.isAtLeast", "Report.repeatKey", "Report.places", "LockHolder.hasTimeout",
+      "ResourceUsage.throttledByOwnQuota", "CalloutTimes.longestNumber",
       "StackFrame.shortSymbol", "StackFrame.owner", "StackFrame.isCompilerGenerated", "StackFrame.isMerged",
       "StackFrame.isPending", "StackFrame.source", "StackFrame.function",
     ]
@@ -230,7 +231,8 @@ struct ReportContractTests {
       "service.name", "service.version", "host.name",
     ]
     let ofAlikeStalls = [
-      "stall.culprit", "stall.fingerprint", "stall.evidence.wait", "stall.evidence.starves", "loop.mode",
+      "stall.culprit", "stall.fingerprint", "stall.evidence.wait", "stall.evidence.lock", "stall.evidence.waits_for",
+      "stall.evidence.starves", "loop.mode",
       "loop.callout", "thread.id", "thread.name",
     ]
     #expect(Set(keys) == Set(always + (isOverBudget ? ["stall.suppressed.over_budget"] : ofAlikeStalls)))

@@ -182,12 +182,12 @@ def every_key():
     report["event"].update(action="abort", dropped=3)
     capture = {"method": "perf", "approximate": True, "truncated": True, "child_task": True, "failure": "the thread has ended"}
     report["stall"].update(
-        duration_ms=619.252, cause="lock", culprit="Web.wait() -> ()", fingerprint="v1:0123456789abcdef",
+        duration_ms=619.252, at_least=True, cause="lock", culprit="Web.wait() -> ()", fingerprint="v1:0123456789abcdef",
         evidence={
             "state": "blocked", "wait": "futex(wait)", "observed_ms": 415.996, "cpu_ms": 1.808, "run_delay_ms": 0.005,
             "throttled_ms": 1.0, "major_faults": 2, "frozen_ms": 3.0, "stolen_ms": 10.0, "callouts": 7, "longest_callout_ms": 3.0, "samples_disagree": True, "starves": True, "memory_shortage_ms": 2.0, "minor_faults": 4, "block_io_delay_ms": 5.0,
             "pressure": {"cpu_ms": 1.5, "io_ms": 2.5, "memory_ms": 3.5}, "lock_holder": 26090, "lock_kind": "mutex",
-            "deadlock": [26090, 26057], "watch_ended": True,
+            "lock_label": "orders", "lock": "pthread mutex", "waits_for": "process", "deadlock": [26090, 26057], "watch_ended": True,
         },
         suppressed={"count": 7, "total_ms": 619.252, "longest_ms": 100.0, "window_ms": 30000.0, "over_budget": True},
         path={"share": 0.93, "functions": ["Web.wait() -> ()", "Web.turn() -> ()"]}, detail="/var/lib/web/stalls/1.json",

@@ -360,16 +360,8 @@ struct Episode {
     return heaviest(ready)?.key ?? .unknown
   }
 
-  /// The samples for the tool that adds names, if the fingerprint or the path may depend on missing names.
-  ///
-  /// `isNamed` is whether this process names the frames at all.
-  func placesToName(of event: Report.Event, isRunning: Bool, isNamed: Bool) -> UnnamedCallTree? {
-    // Of one sample the line has the stack.
-    guard sampleCount > 1 else { return nil }
-    let wantsFingerprint = isRunning && (!isNamed || !tree.certainCommonFrame.isCertain)
-    let wantsPath = event == .ended && (!isNamed || !tree.certainPath.isCertain)
-    return wantsFingerprint || wantsPath ? UnnamedCallTree(places ?? tree) : nil
-  }
+  /// All samples without names; nil if there is but one, whose stack a line has.
+  var unnamedSamples: UnnamedCallTree? { sampleCount > 1 ? UnnamedCallTree(places ?? tree) : nil }
 
   private func lighter(_ a: Int, _ b: Int) -> Bool { candidates[a].weight < candidates[b].weight }
 }

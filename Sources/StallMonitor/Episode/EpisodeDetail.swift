@@ -43,7 +43,7 @@ extension Episode {
     report.origin.writeService(to: &object)
     object.array("samples", summaries.map { $0.json(culprit: culprit(of: $0)) })
     object.array("tree", tree.nodes.enumerated().map { Self.json(of: $1, id: $0) })
-    object.array("threads", (heaviest?.threads ?? []).map { $0.json(frames: $0.stack.map(\.json)) })
+    object.array("threads", (heaviest?.threads ?? []).map(\.json))
     return object
   }
 

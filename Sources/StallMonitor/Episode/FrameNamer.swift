@@ -1,7 +1,7 @@
 import CLinux
 import StallCapture
-import StallReport
 import StallNaming
+import StallReport
 
 /// Adds names to frames: symbol, file and line where they are known, and the calls that were inlined.
 ///

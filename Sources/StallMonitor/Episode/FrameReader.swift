@@ -1,8 +1,8 @@
 import CLinux
 import CUnwind
 import StallCapture
-import StallReport
 import StallNaming
+import StallReport
 
 /// Turns addresses into frames without names: module, build ID and offset, and where the function begins.
 ///

@@ -5,7 +5,9 @@ import StallReport
 /// A stall whose functions were reported less than a window ago is not reported again; at the end
 /// of the window one `stall.suppressed` says how many there were and how long they took. The window
 /// doubles while repetitions continue. A window without a repetition ends the series. Beside that,
-/// no more than a budget of stalls a minute is reported in full. Belongs to the thread that names.
+/// no more than a budget of stalls a minute is reported in full, and of one loop no more than
+/// ``unnamedPerMinute`` whose frames the agent names: without names, few stalls are known to be the same.
+/// Belongs to the thread that names.
 final class RepeatLedger {
   /// Whether a stall is reported.
   enum Answer: Equatable {
@@ -34,6 +36,8 @@ final class RepeatLedger {
     var end: UInt64 { began + window }
   }
 
+  /// How many stalls of one loop may leave without names a minute.
+  private static let unnamedPerMinute: UInt64 = 10
   private static let longestWindow: UInt64 = 3_600_000_000_000
   private static let entryLimit = 256
   private static let minute: UInt64 = 60_000_000_000
@@ -41,11 +45,30 @@ final class RepeatLedger {
   private static let overBudget = ""
 
   private var firstWindow: UInt64
-  private var budget: UInt64
   private var entries: [String: Entry] = [:]
-  // A token bucket, in nanoseconds of the minute that the budget is for.
-  private var credit: UInt64
-  private var creditTime: UInt64
+  private var budget: Budget
+  /// What each loop may still send without names.
+  private var loops: [String: Budget] = [:]
+
+  /// A token bucket, in nanoseconds of the minute that it is for.
+  private struct Budget {
+    /// 0 is no limit.
+    var perMinute: UInt64
+    private var credit = RepeatLedger.minute
+    private var time: UInt64
+
+    init(perMinute: UInt64, now: UInt64) { (self.perMinute, time) = (perMinute, now) }
+
+    mutating func spend(at now: UInt64) -> Bool {
+      guard perMinute > 0 else { return true }
+      credit = min(RepeatLedger.minute, credit + (now - time))
+      time = now
+      let price = RepeatLedger.minute / perMinute
+      guard credit >= price else { return false }
+      credit -= price
+      return true
+    }
+  }
 
   /// - Parameters:
   ///   - window: The first window, in nanoseconds; 0 reports every stall.
@@ -53,9 +76,7 @@ final class RepeatLedger {
   ///   - now: The time.
   init(window: UInt64, budget: Int, now: UInt64) {
     firstWindow = window
-    self.budget = UInt64(max(0, budget))
-    credit = Self.minute
-    creditTime = now
+    self.budget = Budget(perMinute: UInt64(max(0, budget)), now: now)
   }
 
   /// Changes the window and the budget, from the next stall on.
@@ -63,7 +84,7 @@ final class RepeatLedger {
   /// What is counted keeps its window, unless every stall is to be reported.
   func retune(window: UInt64, budget: Int) {
     firstWindow = window
-    self.budget = UInt64(max(0, budget))
+    self.budget.perMinute = UInt64(max(0, budget))
     for (key, entry) in entries where window == 0 || entry.tally.count == 0 {
       entries[key]?.window = min(entry.window, window)
     }
@@ -72,15 +93,15 @@ final class RepeatLedger {
   /// Decides about a stall that begins.
   func begin(_ report: Report, at now: UInt64) -> Answer {
     if isRepetition(report, at: now) { return .count }
-    return spend(at: now) ? .report : .count
+    return spend(on: report, at: now) ? .report : .count
   }
 
   /// Whether a stall that was not reported so far has become worth a report of its own: it lasts more than a second, and twice as long as
   /// any that was reported.
   func promotes(_ report: Report, at now: UInt64) -> Bool {
-    guard let key = Self.key(of: report), let entry = entries[key] else { return spend(at: now) }
+    guard let key = Self.key(of: report), let entry = entries[key] else { return spend(on: report, at: now) }
     return report.durationNanoseconds > 1_000_000_000 && report.durationNanoseconds / 2 > entry.longestReported
-      && spend(at: now)
+      && spend(on: report, at: now)
   }
 
   /// Notes the end of a stall that was reported.
@@ -164,14 +185,15 @@ final class RepeatLedger {
     return false
   }
 
-  private func spend(at now: UInt64) -> Bool {
-    guard budget > 0 else { return true }
-    credit = min(Self.minute, credit + (now - creditTime))
-    creditTime = now
-    let price = Self.minute / budget
-    guard credit >= price else { return false }
-    credit -= price
-    return true
+  private func spend(on report: Report, at now: UInt64) -> Bool {
+    guard report.isNamed || budget.perMinute == 0 else { return spendWithoutNames(of: report.loop.name, at: now) }
+    return budget.spend(at: now)
+  }
+
+  private func spendWithoutNames(of loop: String, at now: UInt64) -> Bool {
+    if loops[loop] == nil, loops.count >= Self.entryLimit { loops = [:] }
+    return loops[loop, default: Budget(perMinute: Self.unnamedPerMinute, now: now)].spend(at: now)
+      && budget.spend(at: now)
   }
 
   private func makeRoom(at now: UInt64) {
@@ -183,12 +205,13 @@ final class RepeatLedger {
     if let oldest { entries[oldest.key] = nil }
   }
 
-  /// What makes two stalls the same: the loop and the service's own functions on the stack.
+  /// What makes two stalls the same: the loop, its callout, and the service's own functions on the stack.
   ///
   /// Without any of them, the loop and the cause; if a name on the stack was not found in time, the loop and the fingerprint. Nil of a
   /// stall that was not sampled, which is like no other.
   private static func key(of report: Report) -> String? {
     if report.captureFailure == .turnEnded { return nil }
-    return "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
+    return
+      "\(report.loop.name) \(report.loop.callout ?? "") \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
   }
 }

@@ -1,4 +1,5 @@
 import StallCapture
+import StallNaming
 import StallReport
 
 extension StallUpdate {
@@ -8,13 +9,13 @@ extension StallUpdate {
     let evidence = evidence(sample)
     let stack = sample?.stack ?? []
     let isRunning = if case .running = sample?.activity { true } else { false }
+    let identity = StallIdentity(stack: stack, tree: episode.tree, ran: isRunning)
     let duration = episode.duration(at: end)
     var report = Report(
       time: time, event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: loop.threshold,
       durationNanoseconds: duration,
       verdict: Verdict(cause: episode.cause(lasting: duration, sample, usage: evidence.usage), evidence: evidence),
-      culprit: Culprit.frame(of: stack),
-      fingerprint: Culprit.fingerprint(of: stack, common: isRunning ? episode.tree.commonFrame : nil),
+      culprit: identity.culprit, fingerprint: identity.fingerprint,
       samples: episode.sampleCount,
       loop: Report.LoopState(
         name: loop.name, kind: loop.kind, mode: sample?.mode, phase: episode.turn.phase.reported,
@@ -27,8 +28,11 @@ extension StallUpdate {
     report.task = sample?.task
     report.isAtLeast = !loop.hasExactEnd
     if sample?.failure != .notSampled {
-      if event == .ended { report.path = episode.tree.heaviestPath }
-      report.places = episode.placesToName(of: event, isRunning: isRunning, isNamed: namesFrames)
+      if event == .ended { report.path = identity.path }
+      // The samples are for the program that adds names: missing ones may change what the stall is known by.
+      let wantsFingerprint = isRunning && !(namesFrames && identity.isFingerprintCertain)
+      let wantsPath = event == .ended && !(namesFrames && identity.isPathCertain)
+      if wantsFingerprint || wantsPath { report.places = episode.unnamedSamples }
     }
     report.isNamed = namesFrames
     report.repeatKey = Culprit.repeatKey(of: stack)

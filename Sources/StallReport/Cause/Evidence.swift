@@ -5,7 +5,7 @@ extension Verdict {
     package var state: String?
     /// The call that it was waiting in, in words: `read(fd 7 → pipe:[1234])`.
     package var wait: String?
-    /// What it was waiting for, if `lockHolder` is nil; part of the message alone.
+    /// What it was waiting for, if `lockHolder` is nil.
     package var waitedFor = WaitedFor.thread
     /// The kernel's counters since the watchdog first checked the turn.
     package var usage: ResourceUsage?
@@ -60,6 +60,9 @@ extension Verdict {
       if memoryShortage > 0 { line.member("memory_shortage_ms", milliseconds: memoryShortage) }
       line.member("lock_holder", lockHolder?.thread)
       line.member("lock_kind", lockHolder?.kind.rawValue)
+      line.member("lock_label", lockHolder?.label?.limited(to: 100))
+      line.member("lock", lock)
+      line.member("waits_for", waitedFor == .thread ? nil : waitedFor.rawValue)
       if !deadlock.isEmpty { line.array("deadlock", deadlock) }
       if let callouts, callouts.count > 1 {
         line.member("callouts", callouts.count)

@@ -34,7 +34,7 @@ package struct Verdict: Sendable, Equatable {
     guard let usage = evidence.usage, usage.countsRunDelay, usage.readyTime >= 10_000_000,
       3 * max(usage.cpu, usage.runDelay) < 2 * usage.readyTime
     else { return "" }
-    return ": on CPU for \(usage.cpu / 1_000_000) ms, ready without a CPU for \(usage.runDelay / 1_000_000) ms"
+    return ": on CPU for \(usage.cpu.inMilliseconds) ms, ready without a CPU for \(usage.runDelay.inMilliseconds) ms"
   }
 
   /// ` in futex(wait) for a pthread mutex held by thread 12`.
@@ -50,7 +50,7 @@ package struct Verdict: Sendable, Equatable {
   private var manyCalloutsClause: String {
     if evidence.samplesDisagree { return ": no function is in more than half of the samples" }
     guard let callouts = evidence.callouts, callouts.count > 1 else { return "" }
-    return ": \(callouts.count) callouts ran, the longest for \(callouts.longestOfAll / 1_000_000) ms"
+    return ": \(callouts.count) callouts ran, the longest for \(callouts.longestOfAll.inMilliseconds) ms"
   }
 
   /// `; deadlock: thread 12 waits for 13, 13 waits for 12`.

@@ -1,10 +1,10 @@
-/// What a blocked thread waits for, if no thread is named.
-package enum WaitedFor: Sendable, Equatable {
+/// What a blocked thread waits for, if no thread is named: `stall.evidence.waits_for`.
+package enum WaitedFor: String, Sendable, CaseIterable {
   case thread
   case process
-  case threadOrProcess
+  case threadOrProcess = "thread_or_process"
   /// A time limit, or a wake-up before it.
-  case timeLimit
+  case timeLimit = "time_limit"
   /// The kernel itself: what it does for others, such as a change of the process's memory.
   case kernel
 

@@ -168,11 +168,8 @@ package struct CallTree {
 
   // MARK: What it says
 
-  /// The deepest frame of the service's own code that at least half of the time was spent in, with all that called it; nil if there is
-  /// none.
-  package var heaviestPath: Path? { certainPath.path }
-
-  /// The same, and whether it is certain: the same with any names for the frames without one.
+  /// The deepest frame of the service's own code that at least half of the time was spent in, with all that called it, nil if there is
+  /// none; and whether it is certain: the same with any names for the frames without one.
   ///
   /// The functions that wait for asynchronous calls follow if they are the same for most of the
   /// time.
@@ -191,13 +188,11 @@ package struct CallTree {
     return (path(of: way.nodes), way.isCertain)
   }
 
-  /// The deepest frame of the service's own code that more than half of the samples met.
+  /// The deepest frame of the service's own code that more than half of the samples met, and whether it is certain: the same with any names
+  /// for the frames without one.
   ///
   /// By their number and not their time: the first sample represents the whole threshold, but a running thread was not in its innermost
   /// function for so long.
-  package var commonFrame: StackFrame? { certainCommonFrame.frame }
-
-  /// The same, and whether it is certain: the same with any names for the frames without one.
   package var certainCommonFrame: (frame: StackFrame?, isCertain: Bool) {
     guard hasAsyncCallers else { return certainCommonCall }
     return withoutAsyncCallers.certainCommonCall

@@ -89,7 +89,9 @@ package enum Culprit {
     return true
   }
 
-  /// What makes two stalls of one process the same: the service's own functions on the stack, by name, or by where they lie in their build.
+  /// What makes two stalls of one process the same: the service's own functions on the stack, by name and file.
+  ///
+  /// A frame that an agent will name is known by its address: functions that were inlined into one have all else in common.
   ///
   /// Stricter than the responsible function: stalls that reach the same function on different paths
   /// are distinct. It does not depend on how often a function is on the stack, because the depth of
@@ -100,8 +102,9 @@ package enum Culprit {
     var known: Set<String> = []
     for frame in stack where frame.isOwnCode && !frame.isAsync {
       if frame.isPending { return nil }
-      guard known.insert(frame.functionKey).inserted else { continue }
-      hash.combine(frame.functionKey.utf8)
+      let key = frame.repeatKey
+      guard known.insert(key).inserted else { continue }
+      hash.combine(key.utf8)
       hash.combine(UInt8(ascii: "\n"))
     }
     return known.isEmpty ? nil : String(hash.value, radix: 16)
@@ -114,6 +117,12 @@ extension StackFrame {
 
   /// Whether it is the service's own code, and not merged code.
   package var isHostCode: Bool { isOwnCode && !isMerged }
+
+  /// What a repetition has in common with the stall that was reported.
+  fileprivate var repeatKey: String {
+    if source != nil, symbol == nil { return "\(buildID ?? module ?? "")+\(offset ?? 0)" }
+    return functionKey + (file.map { " \($0)" } ?? "")
+  }
 
   /// The function's identity: its name, or its place in the build.
   fileprivate var identity: String { symbol ?? "\(buildID ?? module ?? "")+\(offset ?? 0)" }

@@ -1,6 +1,6 @@
 /// All samples of a stall, merged by address, for the tool that adds names.
 ///
-/// The fingerprint of a stall on CPU depends on the names of all its samples (``CallTree/commonFrame``), and a line has only one stack. A line
+/// The fingerprint of a stall on CPU depends on the names of all its samples (``CallTree/certainCommonFrame``), and a line has only one stack. A line
 /// without these names therefore has this tree as well, and the tool that adds the names removes it. Calls that cannot change the answer are omitted:
 /// those that lead to no code of the service, and the middle of the path that all samples have in common. If the line is still too long, more nodes
 /// are removed, and the number of samples that continue there is kept.

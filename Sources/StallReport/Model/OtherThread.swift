@@ -11,9 +11,6 @@ extension Report {
       case other
 
       package static func < (a: Role, b: Role) -> Bool { allCases.firstIndex(of: a)! < allCases.firstIndex(of: b)! }
-
-      /// Its weight when space is shared.
-      package var share: Int { self == .lockHolder ? 4 : 1 }
     }
 
     package var id: Int32
@@ -47,8 +44,15 @@ extension Report {
       self.captureFailure = captureFailure
     }
 
-    /// The object as the report has it, with these of its frames.
-    package func json(frames: [JSONWriter]) -> JSONWriter {
+    /// The object as the report has it, with all of its frames.
+    package var json: JSONWriter {
+      var object = head
+      object.array("stack", stack.map(\.json))
+      return object
+    }
+
+    /// The object's members without its stack.
+    package var head: JSONWriter {
       var object = JSONWriter()
       object.member("id", id)
       object.member("name", name)
@@ -57,11 +61,7 @@ extension Report {
       object.capture(
         method: captureMethod, isApproximate: isApproximate, isTruncated: isTruncated,
         isChildTask: isChildTask, failure: captureFailure)
-      object.array("stack", frames)
       return object
     }
-
-    /// The space that it takes without frames.
-    package var headSize: Int { json(frames: []).bytes.count + 3 }
   }
 }

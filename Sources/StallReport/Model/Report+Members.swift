@@ -40,6 +40,7 @@ extension Report {
     stall.member("sequence", sequence)
     stall.member("threshold_ms", milliseconds: thresholdNanoseconds)
     stall.member("duration_ms", milliseconds: durationNanoseconds)
+    stall.member("at_least", ifTrue: endedLater)
     stall.member("cause", verdict.cause.rawValue)
     stall.object("evidence", required: true, verdict.evidence.write)
     stall.member("culprit", culprit?.name.limited(to: 500))

@@ -1,7 +1,5 @@
 extension Report {
-  /// One sentence for people.
-  ///
-  /// The tool that adds missing names finds the place by the text around it (`ReportCompletion`).
+  /// One sentence for people, made of what the line says: who adds names to a line makes it again.
   package var message: String {
     if let tally, tally.isOverBudget { return tally.overBudgetMessage }
     let milliseconds = durationNanoseconds.inMilliseconds
@@ -9,8 +7,7 @@ extension Report {
     let what =
       switch event {
       case .started, .ongoing: "\(subject) has \(verb.participle) for \(milliseconds) ms"
-      // A heartbeat, or the scan that finds a blocked task, starts some time after the stall does. The watch may end before the stall.
-      case .ended where isAtLeast || loop.phase == .heartbeat || verdict.evidence.watchEnded:
+      case .ended where endedLater:
         "\(subject) \(verb.past) for at least \(milliseconds) ms"
       case .ended: "\(subject) \(verb.past) for \(milliseconds) ms"
       case .fatal: "\(subject) had \(verb.participle) for at least \(milliseconds) ms"
@@ -18,13 +15,26 @@ extension Report {
       case .suppressed where isOfTask: "tasks blocked their threads \(tally?.times ?? "again")"
       case .suppressed: "\(subject) \(verb.past) \(tally?.times ?? "again")"
       }
-    let place = culprit.map { " in " + $0.place } ?? ""
+    let place = (culprit.map { " in " + $0.place } ?? "") + calloutClause
     let end = event == .fatal ? " when the process ended" : ""
     let durations = tally.map { $0.durations + "; " } ?? ""
     let action = isAborting ? "; the monitor aborts the process, as configured" : ""
     let waiting = isOfTask && verdict.evidence.starves ? "; other tasks were waiting for a thread" : ""
     let tail = holderClause.limited(to: 200) + action + waiting
     return "\(what)\(place)\(end): \(durations)\(verdict.sentence)".limited(to: 600 - tail.utf8.count) + tail
+  }
+
+  /// ` for the callout timer "flush"`, where no function of the service's own is known to say what was called.
+  private var calloutClause: String {
+    guard culprit?.isHostCode != true, captureFailure != .shortCallouts, let callout = loop.callout else { return "" }
+    return " for the callout " + callout.limited(to: 120)
+  }
+
+  /// Whether the stall that has ended was longer than is known: `stall.at_least`.
+  ///
+  /// A heartbeat, or the scan that finds a blocked task, starts some time after the stall does. The watch may end before the stall.
+  var endedLater: Bool {
+    event == .ended && (isAtLeast || loop.phase == .heartbeat || verdict.evidence.watchEnded)
   }
 
   /// What the thread does that is waited for: `; thread 12 is in flush_audit (audit.c:80), in ftruncate(fd 5 → …)`.
@@ -65,7 +75,7 @@ extension SuppressedStalls {
 
   /// `in 30 s, 1800 ms in total, the longest 700 ms`.
   fileprivate var durations: String {
-    let seconds = max(1, (window + 500_000_000) / 1_000_000_000)
+    let seconds = max(1, (window.inMilliseconds + 500) / 1000)
     return "in \(seconds) s, \(total.inMilliseconds) ms in total, the longest \(longest.inMilliseconds) ms"
   }
 
@@ -77,6 +87,6 @@ extension SuppressedStalls {
 }
 
 extension UInt64 {
-  /// Nanoseconds as milliseconds, rounded.
-  fileprivate var inMilliseconds: UInt64 { (self + 500_000) / 1_000_000 }
+  /// Nanoseconds as milliseconds, rounded as those that a line has.
+  var inMilliseconds: UInt64 { ((self + 500) / 1000 + 500) / 1000 }
 }

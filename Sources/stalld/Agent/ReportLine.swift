@@ -91,9 +91,12 @@ struct ReportLine: Sendable {
 
   /// Takes out its samples, the last threads, and frames from the middle of its own stack, if it is longer than what outputs take.
   ///
-  /// Costs one pass over the line.
+  /// Costs a millisecond for the longest lines.
   mutating func shorten() {
-    guard bytes.count > Ingest.longestReport, let shorter = LineShortener.shorten(bytes) else { return }
-    bytes = shorter
+    guard bytes.count > Ingest.longestReport else { return }
+    let line = ReportCompletion { _, _, _ in nil }.complete(bytes.dropLast())
+    if case .completed(let shorter, _) = line, shorter.count < Ingest.longestReport {
+      bytes = shorter + [UInt8(ascii: "\n")]
+    }
   }
 }

@@ -1,5 +1,5 @@
-import StallReport
 import StallNaming
+import StallReport
 
 /// Whether a frame is shown as the service's own: by where its module lies, and by what the monitor's and the runtime's functions are called.
 ///

@@ -3,8 +3,8 @@ import CSymbols
 import Glibc
 import LoopEngine
 import StallMonitor
-import StallReport
 import StallNaming
+import StallReport
 
 /// The files of the builds that processes of this machine run: found once by their build ID, used for all of them.
 ///

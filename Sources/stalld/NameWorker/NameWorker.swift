@@ -127,11 +127,6 @@ final class NameWorker {
     answer.flag = files.hits == 0 && files.misses > 0
     if case .completed(let line, _) = outcome, line.count < Ingest.longestReport {
       (answer.kind, answer.line) = (.completed, line)
-    } else if request.line.count >= Ingest.longestReport,
-      case .completed(let line, _) = ReportCompletion({ _, _, _ in nil }).complete(request.line),
-      line.count < Ingest.longestReport
-    {
-      (answer.kind, answer.line) = (.completed, line)
     }
     output += answer.bytes
     if output.count > Self.outputSize { flush() }

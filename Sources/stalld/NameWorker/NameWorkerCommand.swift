@@ -2,8 +2,8 @@ import ArgumentParser
 import CLinux
 import Glibc
 import StallMonitor
-import StallReport
 import StallNaming
+import StallReport
 
 /// `stalld name-worker`: the process of the agent's that reads programs' files; see ``NameWorkerProcess``.
 struct NameWorkerCommand: ParsableCommand {

@@ -1,7 +1,7 @@
 import CSymbols
 import StallMonitor
-import StallReport
 import StallNaming
+import StallReport
 
 /// Finds the file of a build by its build ID, which is always checked in the file itself.
 ///

@@ -1,19 +1,15 @@
-import StallMonitor
+import StallNaming
 import StallReport
 
-/// Completes the frames of one report line that lack a name, a file or a line.
+/// Completes the frames of one report line that lack a name, a file or a line, and what hangs on names.
 ///
 /// Everything else stays as it is written, byte for byte, except:
 /// - the frames themselves: one that is in the middle of inlined calls becomes several;
-/// - `stall.culprit`, if it was missing or was a module and an offset, and the place in `message` that goes with it;
-/// - `stall.fingerprint`, if it was missing, or `stall.culprit` had no name, or the line has its samples (`call_tree`). If it is ambiguous, one that was made
-///   without the new name is removed;
-/// - `stall.path`, if the line has its samples, or one sample is all;
+/// - `stall.culprit`, `stall.fingerprint`, `stall.path` and `message`, by the rules of ``ReportNaming``;
 /// - `call_tree`, which is taken out when nothing more can be learned from it, or there is no space;
 /// - `frames_omitted` and `threads_omitted`, if the line would become longer than 8000 bytes.
 ///
-/// Responsible function and fingerprint follow the monitor's own rules. If the owner of a frame's
-/// code is unknown (its file was not found), they are not changed.
+/// A message that is not the one which the monitor makes of the line is left as it is.
 struct ReportCompletion {
   /// What became of a line.
   enum Outcome {
@@ -23,12 +19,9 @@ struct ReportCompletion {
     case notAReport(String)
   }
 
-  /// Returns what is at an offset of a build; nil if there is no file of that build.
-  typealias Lookup = (_ buildID: String, _ modulePath: String?, _ offset: UInt64) -> [SymbolizedFrame]?
+  private let lookup: ReportNaming.Lookup
 
-  private let lookup: Lookup
-
-  init(_ lookup: @escaping Lookup) { self.lookup = lookup }
+  init(_ lookup: @escaping ReportNaming.Lookup) { self.lookup = lookup }
 
   /// Completes a line without its newline.
   func complete(_ line: [UInt8]) -> Outcome {
@@ -38,156 +31,132 @@ struct ReportCompletion {
     } catch {
       return .notAReport("not JSON: \(error.reason) at byte \(error.position + 1)")
     }
-    guard let event = text.string(text.root["event"]?["name"]), event.hasPrefix("stall."),
-      let schema = text.string(text.root["event"]?["schema"]), let own = text.root["stack"]?.elements
+    guard text.string(text.root["event"]?["name"])?.hasPrefix("stall.") == true,
+      let schema = text.string(text.root["event"]?["schema"])
     else { return .notAReport("not a stall report") }
     guard schema.hasPrefix("1.") else { return .notAReport("event.schema \"\(schema)\" is not 1.x") }
+    guard let report = Report(text) else { return .notAReport("not a stall report") }
 
-    let executable = text.root["process"]?["executable"]
-    let reader = FrameReader(
-      text: text, executablePath: text.string(executable?["path"]),
-      executableBuildID: text.string(executable?["build_id"]?["gnu"]), lookup: lookup)
-    var named = 0
-    let stack = reader.frames(own, named: &named)
-    let others = (text.root["threads"]?.elements ?? []).compactMap { thread in
-      thread["stack"].flatMap { value in value.elements.map { (value.range, reader.frames($0, named: &named)) } }
-    }
-    let hasTree = text.root["call_tree"] != nil
-    let identity = named > 0 || hasTree ? identity(text, event, stack, reader) : nil
-    let isTreeDone = identity?.isTreeDone ?? false
+    let tree = CallTree(text, text.root["call_tree"])
+    let naming = ReportNaming(
+      report, tree: tree, isWhole: text.root["frames_omitted"] == nil, lookup: lookup)
     // A service that leaves the names to others sends longer lines.
-    guard named > 0 || isTreeDone || line.count >= StackTrim.longestLine, let ownRange = text.root["stack"]?.range
-    else { return .unchanged }
+    guard naming.namedFrames > 0 || naming.isTreeDone || line.count >= Report.longestLine else { return .unchanged }
+    return .completed(LineRewriting(text: text, before: report, naming: naming).line, frames: naming.namedFrames)
+  }
+}
 
-    var edits = TextEdits()
-    if named > 0 || isTreeDone, let stall = identity?.stall { reidentify(text, stack, stall, &edits) }
-    if let tree = text.root.removal(of: "call_tree") {
-      let size = line.count + 1 + edits.growth + growth([(ownRange, stack)] + others)
-      if isTreeDone || size > StackTrim.longestLine { edits.replace(tree, with: []) }
+/// Writes a line again, with what names have changed; the other members are copied.
+private struct LineRewriting {
+  let text: JSONText
+  let before: Report
+  let naming: ReportNaming
+
+  /// Without a newline.
+  var line: [UInt8] {
+    let head = head
+    let tree = naming.isTreeDone ? nil : members(of: text.root).first { $0.key == "call_tree" }?.member
+    if let tree {
+      let whole = line(head, tree: tree, room: .max / 8)
+      if whole.count < Report.longestLine { return whole }
     }
-    let size = line.count + 1 + edits.growth
-    let responsible = Culprit.responsibleIndex(of: stack.map { reader.judge($0).frame })
-    fit(stack, keeping: responsible, ownRange, others, lineSize: size, text: text, &edits)
-    return .completed(edits.apply(to: line), frames: named)
+    return line(head, tree: nil, room: Report.longestLine - head.terminated().count - StackLayout.overhead)
   }
 
-  // MARK: Responsible function, fingerprint, path, message
-
-  /// The identity of the stall, and whether its samples, if the line has them, are no longer
-  /// needed.
-  private func identity(
-    _ text: JSONText, _ event: String, _ stack: [FrameText], _ reader: FrameReader
-  ) -> (stall: StallAttribution, isTreeDone: Bool) {
-    let judged = stack.map(reader.judge)
-    let tree = reader.tree(text.root["call_tree"], beside: judged)
-    let stall = StallAttribution(
-      stack: judged, isWhole: text.root["frames_omitted"] == nil, tree: tree,
-      samples: text.integer(text.root["stall"]?["samples"]) ?? 1,
-      ran: ran(text))
-    let isDone = stall.isFingerprintCertain && (stall.isPathCertain || event != Report.Event.ended.rawValue)
-    return (stall, tree != nil && isDone)
+  private func line(_ head: JSONWriter, tree: Range<Int>?, room: Int) -> [UInt8] {
+    let layout = StackLayout(
+      self.frames(naming.stack, of: text.root["stack"]),
+      keeping: Culprit.responsibleIndex(of: naming.report.stack), threads, room: room)
+    var line = head
+    layout.write(
+      into: &line, threadsOmittedBefore: omitted("threads_omitted"), framesOmittedBefore: omitted("frames_omitted"))
+    if let tree { line.written(text.bytes[tree]) }
+    return line.terminated().dropLast()
   }
 
-  private func reidentify(
-    _ text: JSONText, _ stack: [FrameText], _ judged: StallAttribution, _ edits: inout TextEdits
-  ) {
-    guard let stall = text.root["stall"], case .object(_, let stallRange) = stall else { return }
-    let old = text.string(stall["culprit"])
-    let originals = Set(stack.compactMap { $0.original.symbol == nil ? $0.original.name : nil })
-    let wasUnnamed = old.map { originals.contains($0) } ?? true
+  /// A number of the line, which may claim any.
+  private func omitted(_ key: String) -> Int { min(max(text.integer(text.root[key]) ?? 0, 0), 1_000_000_000) }
 
-    var place: (before: String, after: String)?
-    var additions: [UInt8] = []
-    if wasUnnamed, let culprit = judged.culprit, culprit.name != old {
-      set("culprit", culprit.name.limited(to: 500), in: stall, text, &edits, &additions)
-      if let old {
-        place = (" in \(old)", " in \(culprit.place)")
+  /// Everything except the stacks.
+  private var head: JSONWriter {
+    var line = JSONWriter()
+    for (key, member, value) in members(of: text.root) {
+      switch key {
+      case "stack", "threads", "threads_omitted", "frames_omitted", "call_tree": continue
+      case "message" where text.string(value) == naming.messageBefore: line.member("message", naming.report.message)
+      case "stall": line.object("stall", required: true) { writeStall(value, into: &$0) }
+      default: line.written(text.bytes[member])
+      }
+    }
+    return line
+  }
+
+  private func writeStall(_ stall: JSONText.Value, into object: inout JSONWriter) {
+    var changed: [String: JSONWriter] = [:]
+    func change(_ key: String, _ write: (inout JSONWriter) -> Void) {
+      var member = JSONWriter()
+      write(&member)
+      changed[key] = member
+    }
+    let after = naming.report
+    if after.culprit?.name != before.culprit?.name {
+      change("culprit") { $0.member("culprit", after.culprit?.name.limited(to: 500)) }
+    }
+    if after.fingerprint != before.fingerprint { change("fingerprint") { $0.member("fingerprint", after.fingerprint) } }
+    if let path = after.path { change("path") { $0.object("path", path.write) } }
+    for (key, member, _) in members(of: stall) {
+      if let new = changed.removeValue(forKey: key) {
+        object.append(members: new)
       } else {
-        // After the duration, or in a summary after the number of stalls.
-        let message = text.string(text.root["message"]) ?? ""
-        let before = [" ms", " more times", " once more"].first { message.contains($0 + ": ") } ?? " ms"
-        place = (before + ": ", "\(before) in \(culprit.place): ")
+        object.written(text.bytes[member])
       }
-    } else if let old, let frame = stack.first(where: { $0.frame.symbol == old && $0.isNew }),
-      let short = frame.frame.shortSymbol
-    {
-      place = (" in \(short)", " in \(frame.frame.place)")
     }
-    let hasTree = text.root["call_tree"] != nil
-    if judged.isFingerprintCertain {
-      if wasUnnamed || hasTree || stall["fingerprint"] == nil {
-        if let print = judged.fingerprint {
-          set("fingerprint", print, in: stall, text, &edits, &additions)
-        } else if let old = stall.removal(of: "fingerprint") {
-          edits.replace(old, with: [])
+    for key in ["culprit", "fingerprint", "path"] {
+      if let new = changed[key] { object.append(members: new) }
+    }
+  }
+
+  // MARK: Stacks
+
+  private var threads: [StackLayout.Thread] {
+    let values = text.root["threads"]?.elements ?? []
+    return zip(values, naming.threads).map { value, stack in
+      var head = JSONWriter()
+      for (key, member, _) in members(of: value) where key != "stack" { head.written(text.bytes[member]) }
+      return StackLayout.Thread(
+        head: head, isWaitedFor: text.string(value["role"]) == Report.OtherThread.Role.lockHolder.rawValue,
+        frames: frames(stack, of: value["stack"]))
+    }
+  }
+
+  private func frames(_ frames: [ReportNaming.NamedFrame], of stack: JSONText.Value?) -> [JSONWriter] {
+    let values = stack?.elements ?? []
+    return frames.map { named in
+      var object = JSONWriter()
+      let value = values[named.number]
+      var old = Set(["symbol", "file", "line"])
+      if named.isNew {
+        let frame = named.frame
+        // What is known of the physical function is not of one that was inlined into it.
+        if !frame.isInlined {
+          if text.string(value["symbol"]) != nil { old.remove("symbol") }
+          if text.string(value["file"]) != nil { old.subtract(["file", "line"]) }
         }
+        if old.contains("symbol") { object.member("symbol", frame.symbol?.limited(to: 700)) }
+        if old.contains("file") {
+          object.member("file", frame.file?.limited(to: 300))
+          object.member("line", frame.line)
+        }
+        object.member("inlined", ifTrue: frame.isInlined)
+      } else {
+        old = []
       }
-    } else if wasUnnamed, ran(text), let culprit = judged.culprit, culprit.name != old,
-      let old = stall.removal(of: "fingerprint")
-    {
-      edits.replace(old, with: [])
-    }
-    if text.string(text.root["event"]?["name"]) == Report.Event.ended.rawValue, wasUnnamed || hasTree,
-      judged.isPathCertain,
-      let path = judged.path
-    {
-      set("path", path, in: stall, &edits, &additions)
-    }
-    if !additions.isEmpty {
-      // Not first in the object: an empty one is no report's.
-      edits.insert(additions, at: stallRange.upperBound - 1)
-    }
-    if let place, let message = text.string(text.root["message"]), let value = text.root["message"],
-      let found = Self.place(place.before, in: message)
-    {
-      let new = String(message[..<found.lowerBound]) + place.after + message[found.upperBound...]
-      edits.replace(value.range, with: JSONWriter.quoted(new.limited(to: 600)))
+      for (key, member, _) in members(of: value) where !old.contains(key) { object.written(text.bytes[member]) }
+      return object
     }
   }
 
-  /// Where the place is: before a colon, or before the process's end.
-  private static func place(_ text: String, in message: String) -> Range<String.Index>? {
-    message.ranges(of: text).first {
-      let rest = message[$0.upperBound...]
-      return text.hasSuffix(":") || text.hasSuffix(": ") || rest.hasPrefix(":")
-        || rest.hasPrefix(" when the process ended")
-    }
-  }
-
-  private func set(
-    _ key: StaticString, _ value: String, in object: JSONText.Value, _ text: JSONText, _ edits: inout TextEdits,
-    _ additions: inout [UInt8]
-  ) {
-    if let old = object["\(key)"] {
-      if text.string(old) != value { edits.replace(old.range, with: JSONWriter.quoted(value)) }
-    } else {
-      var member = JSONWriter()
-      member.member(key, value)
-      additions += [UInt8(ascii: ",")] + member.bytes
-    }
-  }
-
-  private func set(
-    _ key: StaticString, _ path: CallTree.Path, in object: JSONText.Value, _ edits: inout TextEdits,
-    _ additions: inout [UInt8]
-  ) {
-    var members = JSONWriter()
-    path.write(to: &members)
-    guard !members.bytes.isEmpty else { return }
-    if let old = object["\(key)"] {
-      edits.replace(old.range, with: [UInt8(ascii: "{")] + members.bytes + [UInt8(ascii: "}")])
-    } else {
-      var member = JSONWriter()
-      member.object(key, path.write)
-      additions += [UInt8(ascii: ",")] + member.bytes
-    }
-  }
-
-  private func ran(_ text: JSONText) -> Bool {
-    guard let state = text.string(text.root["stall"]?["evidence"]?["state"]) else {
-      // A summary of stalls has no state, and has samples only of those that ran.
-      return text.root["call_tree"] != nil
-    }
-    return state == "running"
+  private func members(of value: JSONText.Value) -> [(key: String, member: Range<Int>, value: JSONText.Value)] {
+    if case .object(let members, _) = value { members } else { [] }
   }
 }

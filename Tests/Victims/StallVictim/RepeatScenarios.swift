@@ -1,12 +1,13 @@
 import Glibc
 import LoopEngine
+import VictimC
 
 /// Stalls that come more than once, or are of more than one kind.
 let repeatScenarios: [String: @Sendable () -> Void] = [
   // Five times the same.
   "repeated": { stalls(Array(repeating: .computing(Double(milliseconds)), count: 5)) },
-  // The same, at another instruction each time.
-  "repeated-mixing": { stalls(Array(repeating: .mixing(Double(milliseconds)), count: 5)) },
+  // Twice in each of three functions that are inlined into one.
+  "inlined-work": { stalls((0..<6).map { .inlined($0, UInt32(milliseconds)) }) },
   // Twice the same, and a third time far longer.
   "repeated-and-longer": { stalls([.computing(600), .computing(600), .computing(Double(milliseconds))]) },
   // The same function, twice on each of two ways.
@@ -30,7 +31,7 @@ enum PlannedStall: Sendable {
   case computing(Double)
   case counting(Double)
   case sleeping
-  case mixing(Double)
+  case inlined(Int32, UInt32)
   case oneWay(Double)
   case anotherWay(Double)
 }
@@ -45,7 +46,7 @@ private func stalls(_ plan: [PlannedStall]) {
       case .sleeping: _ = blockBySleeping()
       case .oneWay(let time): say("one=\(oneWay(time))")
       case .anotherWay(let time): say("another=\(anotherWay(time))")
-      case .mixing(let time): say("mixed=\(mixFor(time))")
+      case .inlined(let number, let time): victim_inlined_work(number, time)
       }
       next(rest.dropFirst())
     }
@@ -88,20 +89,6 @@ func countFor(_ milliseconds: Double) -> Int {
   var count = 0
   while now() < end { count += 1 }
   return count
-}
-
-@inline(never)
-func mixFor(_ milliseconds: Double) -> UInt64 {
-  let end = now() + milliseconds
-  var value = UInt64(milliseconds)
-  while now() < end {
-    for _ in 0..<100_000 {
-      value ^= value << 13
-      value ^= value >> 7
-      value ^= value << 17
-    }
-  }
-  return value
 }
 
 @inline(never)

@@ -22,6 +22,9 @@ void victim_c_compute(unsigned milliseconds);
 /// The same, in a function that calls a hundred others; half of them are inlined.
 unsigned long victim_c_compute_in_parts(unsigned milliseconds);
 
+/// Blocks in one of three functions that are inlined here, in turn: `refresh_cache`, `call_partner`, `parse_upload`.
+void victim_inlined_work(int number, unsigned milliseconds);
+
 /// Sleeps for that long, in a static function. Returns 0, or the errno that ended the sleep early.
 int victim_c_sleep(unsigned milliseconds);
 

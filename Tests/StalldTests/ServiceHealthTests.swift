@@ -1,0 +1,41 @@
+import Foundation
+import TestSupport
+import Testing
+
+extension SystemdTests {
+  /// Services whose health systemd asks for (`WatchdogSec=`), on a machine that has no CPU for them.
+  @Suite struct ServiceHealth {
+    private static let runs = LongForm.isOn ? 20 : 3
+
+    private static func unit(_ scenario: String) -> String {
+      """
+      [Service]
+      WatchdogSec=2
+      Environment=STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG=true
+      ExecStart=\(Installation.programs)/StallVictim \(scenario)
+      """
+    }
+
+    /// A service that has to wait for a CPU is not killed for that; one that blocks is.
+    @Test func busyMachineKillsNoService() throws {
+      let loops = String(repeating: "while :; do :; done & ", count: 16)
+      let (machine, _) = try AgentUnit.boot([
+        "etc/systemd/system/busy.service": "[Service]\nExecStart=/bin/sh -c '\(loops)wait'\n",
+        "etc/systemd/system/computes@.service": Self.unit("compute 5000"),
+        "etc/systemd/system/sleeps.service": Self.unit("c-sleep 20000"),
+      ])
+      defer { #expect(machine.halt() == 0, "nothing is left behind") }
+      let names = (1...Self.runs).map { "computes@\($0)" }
+      #expect(try machine.shell("systemctl start busy sleeps").status == 0)
+      for name in names {
+        #expect(try machine.shell("systemctl start \(name)").status == 0)
+        try waitUntil { try machine.property("ActiveState", of: name) != "active" }
+        #expect(try machine.property("Result", of: name) == "success")
+        // Otherwise it was not what it is to be.
+        #expect(try machine.journal(of: name).contains(#""cause":"starved""#))
+      }
+      #expect(try machine.property("Result", of: "sleeps") == "watchdog")
+      #expect(try machine.shell("systemctl stop busy").status == 0)
+    }
+  }
+}
