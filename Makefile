@@ -53,6 +53,12 @@ test: ## All tests, some in a short form: hostile users of one agent (`make test
 	$(prepare-tests)
 	$(SWIFT) test
 
+check: ## What `.ci/run` leaves out, since it takes half an hour: structure, traits, another Debian and another processor, sanitizers.
+	$(MAKE) structure
+	$(MAKE) test-traits TRAITS=--short
+	$(MAKE) test-platforms PLATFORMS=--short
+	$(MAKE) sanitize
+
 test-shared-agent: ## An agent that users share who do not trust each other, under a booted systemd: all attacks and losses; some minutes.
 	$(prepare-tests)
 	TEST_FORM=long $(SWIFT) test --filter SharedAgentTests
@@ -255,6 +261,7 @@ structure: ## Targets import what the table in ARCHITECTURE.md allows, and nothi
 lint: ## The formatter's check, plain words in text for people, and lines of prose of at most 100 columns.
 	scripts/check-words --comments
 	scripts/check-words --columns
+	scripts/check-folders
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations
 
 format:

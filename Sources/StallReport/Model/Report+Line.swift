@@ -20,7 +20,7 @@ extension Report {
     let layout = StackLayout(
       stack.map(\.json), keeping: Culprit.responsibleIndex(of: stack),
       threads.map { .init(head: $0.head, isWaitedFor: $0.role == .lockHolder, frames: $0.stack.map(\.json)) },
-      room: limit - line.terminated().count - StackLayout.overhead)
+      space: limit - line.terminated().count - StackLayout.overhead)
     layout.write(into: &line, threadsOmittedBefore: threadsOmitted)
     if let tree { line.object("call_tree") { $0.append(members: tree) } }
     return line.terminated()

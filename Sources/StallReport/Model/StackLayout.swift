@@ -38,11 +38,11 @@ package struct StackLayout {
   ///   - kept: The frame of it that stays in any case.
   ///   - threads: The other threads, those that are waited for first.
   ///   - space: How many bytes they may take.
-  package init(_ frames: [JSONWriter], keeping kept: Int?, _ threads: [Thread], room: Int) {
+  package init(_ frames: [JSONWriter], keeping kept: Int?, _ threads: [Thread], space: Int) {
     (self.frames, self.threads) = (frames, threads)
     let wanted = threads.reduce(0) { $0 + $1.headSize + Self.size($1.frames) }
-    framesOmitted += Self.trim(&self.frames, to: max(room / 2, room - wanted), keeping: kept)
-    var left = room - Self.size(self.frames)
+    framesOmitted += Self.trim(&self.frames, to: max(space / 2, space - wanted), keeping: kept)
+    var left = space - Self.size(self.frames)
     let count = Self.fitting(threads, in: left)
     threadsOmitted = threads.count - count
     self.threads.removeSubrange(count...)

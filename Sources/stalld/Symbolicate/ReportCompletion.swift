@@ -57,16 +57,16 @@ private struct LineRewriting {
     let head = head
     let tree = naming.isTreeDone ? nil : members(of: text.root).first { $0.key == "call_tree" }?.member
     if let tree {
-      let whole = line(head, tree: tree, room: .max / 8)
+      let whole = line(head, tree: tree, space: .max / 8)
       if whole.count < Report.longestLine { return whole }
     }
-    return line(head, tree: nil, room: Report.longestLine - head.terminated().count - StackLayout.overhead)
+    return line(head, tree: nil, space: Report.longestLine - head.terminated().count - StackLayout.overhead)
   }
 
-  private func line(_ head: JSONWriter, tree: Range<Int>?, room: Int) -> [UInt8] {
+  private func line(_ head: JSONWriter, tree: Range<Int>?, space: Int) -> [UInt8] {
     let layout = StackLayout(
       self.frames(naming.stack, of: text.root["stack"]),
-      keeping: Culprit.responsibleIndex(of: naming.report.stack), threads, room: room)
+      keeping: Culprit.responsibleIndex(of: naming.report.stack), threads, space: space)
     var line = head
     layout.write(
       into: &line, threadsOmittedBefore: omitted("threads_omitted"), framesOmittedBefore: omitted("frames_omitted"))
