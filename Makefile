@@ -32,7 +32,7 @@ MATRIX_SCENARIOS ?=
 # `make corpus CORPUS=short` runs two builds of each program instead of all; CORPUS=update records what is reported now.
 CORPUS ?= full
 
-.PHONY: demo fleet-judge picture-judges rsyslog test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install other-stalld install-library uninstall agent deb test-deb examples fuzz sanitize structure system-calls bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
+.PHONY: demo check fleet-judge picture-judges rsyslog test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install other-stalld install-library uninstall agent deb test-deb examples fuzz sanitize structure system-calls bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
 
 demo: ## A service with known stalls: report lines on standard output, a summary on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
