@@ -35,7 +35,7 @@ extension CapturesInThisProcess {
       frames: [UInt64], result: cunwind_backtrace
     ) {
       #expect(cunwind_load() == nil)
-      let unwinder = cunwind_unwinder_create()
+      let unwinder = cunwind_unwinder_create(cunwind_own_process())
       defer { cunwind_unwinder_destroy(unwinder) }
       var memory = [UInt64](repeating: 0x4141_4141_4141, count: 16) + words
       return memory.withUnsafeMutableBytes { memory in
@@ -275,7 +275,7 @@ extension CapturesInThisProcess {
     /// With nothing to go by, a stack is cut short, and not taken to be whole.
     @Test func lostStackIsNotWhole() throws {
       #expect(cunwind_load() == nil)
-      let unwinder = try #require(cunwind_unwinder_create())
+      let unwinder = try #require(cunwind_unwinder_create(cunwind_own_process()))
       defer { cunwind_unwinder_destroy(unwinder) }
       var bytes = [UInt8](repeating: 0, count: 4096)
       var snapshot = cunwind_snapshot()
@@ -323,10 +323,10 @@ extension CapturesInThisProcess {
 
     /// A fork in the middle of a capture leaves its child a claim that is never released.
     @Test func childOfAForkCanCapture() {
-      while !cunwind_snapshot_claim() { usleep(100) }
-      defer { cunwind_snapshot_release() }
-      #expect(!cunwind_snapshot_claim())
-      #expect(victim_child_says { cunwind_snapshot_claim() })
+      while !cunwind_snapshot_claim(cunwind_own_process()) { usleep(100) }
+      defer { cunwind_snapshot_release(cunwind_own_process()) }
+      #expect(!cunwind_snapshot_claim(cunwind_own_process()))
+      #expect(victim_child_says { cunwind_snapshot_claim(cunwind_own_process()) })
     }
 
     /// What runs below the alternate stack must not be written to.

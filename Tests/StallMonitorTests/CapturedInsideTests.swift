@@ -60,7 +60,9 @@ extension CapturesInThisProcess {
       /// The module and the offset of a frame, for a failing test's message.
       static func name(_ frame: Backtrace.Frame) -> String {
         var module = cunwind_module()
-        guard cunwind_find_module(frame.address, &module) else { return String(frame.address, radix: 16) }
+        guard cunwind_find_module(cunwind_own_process(), frame.address, &module) else {
+          return String(frame.address, radix: 16)
+        }
         let path = withUnsafeBytes(of: &module.path) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
         return "\(path.split(separator: "/").last ?? "")+\(String(frame.address - module.load_bias, radix: 16))"
       }

@@ -97,10 +97,10 @@ extension CapturesInThisProcess {
         let results = HostileStackTests.capturing {
           // As between two turns: no capture is in progress, and the next turn's beginning notes
           // it.
-          while !cunwind_snapshot_claim() {}
+          while !cunwind_snapshot_claim(cunwind_own_process()) {}
           #expect(victim_set_alternate_stack(2048) == 0)
           cunwind_note_thread()
-          cunwind_snapshot_release()
+          cunwind_snapshot_release(cunwind_own_process())
           victim_c_compute(300 * HostileStackTests.factor)
         }
         #expect(Set(results.suffix(3)) == [.notPrepared], "\(results)")

@@ -20,12 +20,12 @@ extension CapturesInThisProcess {
       /// The module and the function at the address, or nil.
       init?(_ address: UInt64) {
         var module = cunwind_module()
-        guard cunwind_find_module(address, &module) else { return nil }
+        guard cunwind_find_module(cunwind_own_process(), address, &module) else { return nil }
         start = module.start
         bias = module.load_bias
         buildID = withUnsafeBytes(of: module.build_id) { Array($0.prefix(Int(module.build_id_length))) }
         path = withUnsafeBytes(of: &module.path) { Array($0.prefix { $0 != 0 }) }
-        function = cunwind_function_start(address)
+        function = cunwind_function_start(cunwind_own_process(), address)
       }
     }
 
@@ -64,7 +64,7 @@ extension CapturesInThisProcess {
     func addressBetweenSegmentsIsInNoModule(kind: String) throws {
       let fixtures = try SymbolFixtures()
       let unwinder = Repository.root.appending(path: "Sources/CUnwind").path
-      let files = ["mappings.c", "modules.c", "memory.c"].map { "\(unwinder)/\($0)" }
+      let files = ["mappings.c", "modules.c", "memory.c", "process.c", "snapshot.c"].map { "\(unwinder)/\($0)" }
       let program = try fixtures.clang(
         String(contentsOf: Repository.root.appending(path: "Tests/Platforms/gaps.c"), encoding: .utf8),
         [kind, "-Wl,-z,max-page-size=65536", "-I\(unwinder)", "-I\(unwinder)/include"] + files)

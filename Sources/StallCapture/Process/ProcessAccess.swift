@@ -50,7 +50,7 @@ package struct OwnProcess: ProcessAccess {
   }
 
   package func read(_ address: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
-    cunwind_read(address, buffer.baseAddress, buffer.count)
+    cunwind_read(cunwind_own_process(), address, buffer.baseAddress, buffer.count)
   }
 }
 

@@ -80,7 +80,8 @@ package struct ModuleMap {
   package mutating func module(at address: UInt64) -> LoadedModule? {
     if let known = modules.first(where: { $0.range.contains(address) }) { return known }
     var found = cunwind_module()
-    guard cunwind_find_module(address, &found), found.start <= address, address < found.end else { return nil }
+    guard cunwind_find_module(cunwind_own_process(), address, &found), found.start <= address, address < found.end
+    else { return nil }
     let name = withUnsafeBytes(of: &found.path) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     let buildID = withUnsafeBytes(of: &found.build_id) { Array($0.prefix(Int(found.build_id_length))) }
     let module = LoadedModule(

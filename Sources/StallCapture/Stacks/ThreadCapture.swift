@@ -47,7 +47,7 @@ package final class ThreadCapture {
   package init(mayUsePerf: Bool = true) {
     isPerfWanted = mayUsePerf
     problem = cunwind_load().map { String(cString: $0) }
-    unwinder = problem == nil ? cunwind_unwinder_create() : nil
+    unwinder = problem == nil ? cunwind_unwinder_create(cunwind_own_process()) : nil
     noStack = problem.flatMap(CaptureFailure.init) ?? .noUnwinder
     frames = .allocate(capacity: Self.frameLimit)
   }
@@ -124,7 +124,7 @@ package final class ThreadCapture {
   ) -> BufferedSnapshot {
     prepareThreadOnce()
     guard claim() else { return BufferedSnapshot(probe.activity(), .busy) }
-    defer { cunwind_snapshot_release() }
+    defer { cunwind_snapshot_release(cunwind_own_process()) }
     let progress = ThreadProgress(of: probe)
     var sampler: ThreadSampler?
     var failure = CaptureFailure.moving
@@ -175,7 +175,7 @@ package final class ThreadCapture {
     body: (Backtrace) -> Bool
   ) {
     guard samplesRunningThreads, probe.activity() == .running, claim(timeout: 0) else { return }
-    defer { cunwind_snapshot_release() }
+    defer { cunwind_snapshot_release(cunwind_own_process()) }
     guard var sampler = try? ThreadSampler(probe, mayUsePerf: usesPerf, isWorker: false) else { return }
     while true {
       var snapshot = cunwind_snapshot()
@@ -196,7 +196,7 @@ package final class ThreadCapture {
 
   private func claim(timeout: UInt64 = ThreadCapture.claimTimeout) -> Bool {
     let deadline = MonotonicClock.now() + timeout
-    while !cunwind_snapshot_claim() {
+    while !cunwind_snapshot_claim(cunwind_own_process()) {
       guard MonotonicClock.now() < deadline else { return false }
       pause(nanoseconds: 50_000)
     }
@@ -210,7 +210,9 @@ package final class ThreadCapture {
     _ probe: borrowing ThreadProbe, in call: ThreadProbe.BlockedCall, stackEnd: UInt64, runCount: UInt64?
   ) -> BufferedStack? {
     var snapshot = cunwind_snapshot()
-    guard cunwind_snapshot_read(call.stackPointer, stackEnd, &snapshot) else { return BufferedStack(failure: .busy) }
+    guard cunwind_snapshot_read(cunwind_own_process(), call.stackPointer, stackEnd, &snapshot) else {
+      return BufferedStack(failure: .busy)
+    }
     guard probe.activity() == .blocked(call), probe.runCount() == runCount else { return nil }
     snapshot.setRegister(Int(CUNWIND_PROGRAM_COUNTER), call.programCounter)
     snapshot.setRegister(Int(CUNWIND_STACK_POINTER), call.stackPointer)

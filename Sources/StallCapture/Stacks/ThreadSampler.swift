@@ -31,7 +31,7 @@ struct ThreadSampler: ~Copyable {
     if mayUsePerf {
       if OwnThreads.isApart { cunwind_perf_keep_ready() }
       var perf = cunwind_perf()
-      switch cunwind_perf_open(&perf, probe.id) {
+      switch cunwind_perf_open(&perf, cunwind_own_process(), probe.id) {
       case CUNWIND_CAPTURED:
         guard cunwind_perf_request(&perf) else {
           cunwind_perf_close(&perf)

@@ -93,7 +93,7 @@ package struct TaskLayout: Sendable {
     var depth = 0
     while let (parent, resume) = process.load(context, as: (UInt64, UInt64).self), depth < 16 {
       depth += 1
-      guard cunwind_is_continuation(resume) else { return nil }
+      guard cunwind_is_continuation(cunwind_own_process(), resume) else { return nil }
       if parent == 0 {
         guard depth > 2, context == first, let runtime = module(at: resume) else { return nil }
         return Facts(taskClass: taskClass, lastAllocation: offset, runtime: runtime)
@@ -125,7 +125,8 @@ package struct TaskLayout: Sendable {
 
   private static func module(at address: UInt64) -> Range<UInt64>? {
     var module = cunwind_module()
-    guard cunwind_find_module(address, &module), module.start <= address, address < module.end else { return nil }
+    guard cunwind_find_module(cunwind_own_process(), address, &module), module.start <= address, address < module.end
+    else { return nil }
     return module.start..<module.end
   }
 }

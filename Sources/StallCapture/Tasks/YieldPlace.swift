@@ -29,7 +29,7 @@ enum YieldPlace {
     }
     executor.run(for: longestSearch)
     let place = executor.place.load(ordering: .relaxed)
-    if cunwind_is_continuation(place) { found.store(place, ordering: .relaxed) }
+    if cunwind_is_continuation(cunwind_own_process(), place) { found.store(place, ordering: .relaxed) }
   }
 
   fileprivate static func resumeFunction(of task: UInt64) -> UInt64? {

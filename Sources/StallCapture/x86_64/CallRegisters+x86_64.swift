@@ -8,7 +8,7 @@ extension ThreadProbe.BlockedCall {
   /// Nil where the code is another.
   func restartedNumber(in process: any ProcessAccess) -> Int64? {
     var (returnsTo, offset) = (UInt64(0), UInt64(0))
-    if cunwind_is_cancellable_call(programCounter, &returnsTo, &offset) {
+    if cunwind_is_cancellable_call(cunwind_own_process(), programCounter, &returnsTo, &offset) {
       return word(at: stackPointer, in: process) == returnsTo ? number(at: offset, in: process) : nil
     }
     return withUnsafeTemporaryAllocation(byteCount: 7, alignment: 8) { code in

@@ -62,7 +62,7 @@ final class FrameReader {
       functions.removeAll(keepingCapacity: true)
       knownModules.removeAll(keepingCapacity: true)
     }
-    let start = cunwind_function_start(address)
+    let start = cunwind_function_start(cunwind_own_process(), address)
     let function = start > 0 ? start &- module.loadBias : offset
     (functions[key], knownModules[key.module]) = (function, module)
     return function
