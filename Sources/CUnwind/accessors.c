@@ -23,7 +23,7 @@ bool cunwind_read_cached(cunwind_unwinder *u, uint64_t address, void *to, size_t
     if (base == 0) return false;
     if (u->page_address[index] != base) {
       u->page_address[index] = 0;
-      if (cunwind_read(base, u->page[index], PAGE) != PAGE) return false;
+      if (cunwind_read(u->process, base, u->page[index], PAGE) != PAGE) return false;
       u->page_address[index] = base;
     }
     memcpy(out, u->page[index] + offset, part);
@@ -37,14 +37,14 @@ static bool read_kept(void *unwinder, uint64_t address, void *to, size_t length)
 }
 
 uint64_t cunwind_function_of(cunwind_unwinder *u, uint64_t address) {
-  return cunwind_search_functions(address, read_kept, u);
+  return cunwind_search_functions(u->process, address, read_kept, u);
 }
 
 // Whether `address` is where unwinding reads tables and code.
 static bool is_table(cunwind_unwinder *u, uint64_t address) {
   if (address - u->table_start < u->table_end - u->table_start) return true;
   struct cunwind_mapping mapping;
-  if (!cunwind_find_mapping(address, &mapping)) return false;
+  if (!cunwind_find_mapping(u->process, address, &mapping)) return false;
   u->table_start = mapping.start;
   u->table_end = mapping.end;
   return true;
@@ -123,7 +123,7 @@ int cunwind_find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_
   struct cunwind_mapping mapping;
   unsigned char header[CUNWIND_TABLE_HEADER];
   uint32_t count;
-  if (!cunwind_find_mapping(ip, &mapping) || mapping.eh_frame_header == 0 ||
+  if (!cunwind_find_mapping(u->process, ip, &mapping) || mapping.eh_frame_header == 0 ||
       !cunwind_read_cached(u, mapping.eh_frame_header, header, sizeof header) ||
       !cunwind_parse_table_header(header, &count)) {
     u->guessed = true;
@@ -169,10 +169,11 @@ static int get_proc_name(unw_addr_space_t space, unw_word_t address, char *buffe
   return -UNW_ENOINFO;
 }
 
-cunwind_unwinder *cunwind_unwinder_create(void) {
+cunwind_unwinder *cunwind_unwinder_create(cunwind_process *process) {
   if (!libunwind.loaded) return NULL;
   cunwind_unwinder *u = calloc(1, sizeof *u);
   if (u == NULL) return NULL;
+  u->process = process;
   // libunwind copies as many accessors as its own version has, and skips optional ones that are NULL.
   union {
     unw_accessors_t named;
@@ -206,7 +207,7 @@ void cunwind_unwinder_destroy(cunwind_unwinder *u) {
 
 void cunwind_unwinder_flush(cunwind_unwinder *u) {
   libunwind.flush_cache(u->space, 0, 0);
-  cunwind_refresh_mappings(true);
+  u->process->access->refresh(u->process, true);
 }
 
 static bool finds_function(cunwind_unwinder *u, uint64_t address) {
@@ -216,16 +217,16 @@ static bool finds_function(cunwind_unwinder *u, uint64_t address) {
   u->snapshot = &none;
   u->loads_left = CUNWIND_STEP_LOADS;
   return cunwind_find_proc_info(u->space, address, &procedure, 0, u) >= 0 &&
-         procedure.start_ip == cunwind_function_start(address);
+         procedure.start_ip == cunwind_function_start(u->process, address);
 }
 
 const char *cunwind_learn_table_layout(void) {
   uint64_t function = (uint64_t)(uintptr_t)libunwind.create_addr_space;
   unsigned char byte;
-  if (cunwind_read(function, &byte, sizeof byte) == 0) {
+  if (cunwind_read(&cunwind_own, function, &byte, sizeof byte) == 0) {
     return "the process cannot read its own memory (no /proc/self/mem)";
   }
-  cunwind_unwinder *u = cunwind_unwinder_create();
+  cunwind_unwinder *u = cunwind_unwinder_create(&cunwind_own);
   if (u == NULL) return NULL;
   libunwind.has_load_offset = true;
   bool is_known = finds_function(u, function);

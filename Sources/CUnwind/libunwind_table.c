@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cunwind_memory.h"
 #include "cunwind_unwind.h"
 
 #if CUNWIND_HAS_STACKS
@@ -91,6 +90,14 @@ static bool refuse_mincore_to(void *library) {
   return true;
 }
 
+static void learn_cancellable(void) {
+  void *library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD | RTLD_LOCAL);
+  if (library == NULL) return;
+  uint64_t pause = (uint64_t)(uintptr_t)dlsym(library, "pause");
+  dlclose(library);
+  if (pause != 0) cunwind_arch_learn_cancellable(&cunwind_own, pause);
+}
+
 static const char *open_libunwind(void) {
   void *library = dlopen(CUNWIND_LIBUNWIND, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
@@ -116,7 +123,7 @@ static const char *open_libunwind(void) {
     libunwind.loaded = false;
     return problem;
   }
-  cunwind_arch_learn_cancellable();
+  learn_cancellable();
   return NULL;
 }
 

@@ -1,4 +1,4 @@
-// Which module holds an address: by glibc's `_dl_find_object` (that of 2.36 and later), or else by a copy of the loader's list.
+// Which module of the own process holds an address: by glibc's `_dl_find_object` (that of 2.36 and later), or else by a copy of the loader's list.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -10,7 +10,6 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "cunwind_memory.h"
 #include "modules.h"
 
 // `struct dl_find_object` of dlfcn.h, which older headers lack, and space for what later versions add.
@@ -78,15 +77,13 @@ static void begin_use(void) {
 
 static void end_use(void) { atomic_store(&listed.user, 0); }
 
-#define SEGMENTS_MAX 64u
-
-static bool read_headers(uint64_t headers, size_t count, ElfW(Phdr) segments[SEGMENTS_MAX]) {
-  return count > 0 && count <= SEGMENTS_MAX && cunwind_read_exactly(headers, segments, count * sizeof *segments);
+static bool read_headers(uint64_t headers, size_t count, ElfW(Phdr) segments[CUNWIND_SEGMENTS_MAX]) {
+  return count > 0 && count <= CUNWIND_SEGMENTS_MAX && cunwind_read_exactly(&cunwind_own, headers, segments, count * sizeof *segments);
 }
 
 // Reads where a module lies from its program headers. False unless they lead to the list's own dynamic section.
 static bool read_segments(uint64_t headers, size_t count, struct listed *module) {
-  ElfW(Phdr) segments[SEGMENTS_MAX];
+  ElfW(Phdr) segments[CUNWIND_SEGMENTS_MAX];
   const struct link_map *said = &module->said;
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = UINT64_MAX, end = 0, header = 0;
   bool is_same = false, has_gaps = false;
@@ -118,7 +115,7 @@ static bool read_segments(uint64_t headers, size_t count, struct listed *module)
 static bool read_module(struct listed *module) {
   ElfW(Ehdr) header;
   uint64_t base;
-  if (cunwind_find_header(module->said.l_addr, 0, &header, &base))
+  if (cunwind_find_header(&cunwind_own, module->said.l_addr, 0, &header, &base))
     return read_segments(base + header.e_phoff, header.e_phnum, module);
   // An executable at a fixed address.
   return read_segments(getauxval(AT_PHDR), getauxval(AT_PHNUM), module);
@@ -129,16 +126,16 @@ static bool read_module(struct listed *module) {
 static void read_list(void) {
   struct r_debug list;
   unsigned count = 0;
-  if (loader.list == NULL || !cunwind_read_exactly((uint64_t)(uintptr_t)loader.list, &list, sizeof list)) return;
+  if (loader.list == NULL || !cunwind_read_exactly(&cunwind_own, (uint64_t)(uintptr_t)loader.list, &list, sizeof list)) return;
   uint64_t at = (uint64_t)(uintptr_t)list.r_map;
   for (unsigned i = 0; at != 0 && i < 2 * LISTED_MAX && count < LISTED_MAX; i++) {
     struct link_map said;
-    if (!cunwind_read_exactly(at, &said, sizeof said)) break;
+    if (!cunwind_read_exactly(&cunwind_own, at, &said, sizeof said)) break;
     struct listed *module = &listed.modules[count];
     if (count >= listed.count || module->link_map != at || memcmp(&module->said, &said, sizeof said) != 0) {
       *module = (struct listed){.link_map = at, .said = said};
       if (!read_module(module)) module->mapping = (struct cunwind_mapping){0};
-      module->mapping.link_map = at;
+      module->mapping.identity = at;
     }
     count++;
     at = (uint64_t)(uintptr_t)said.l_next;
@@ -146,7 +143,9 @@ static void read_list(void) {
   listed.count = count;
 }
 
-void cunwind_refresh_mappings(bool forgets) {
+// Reads the loader's list again where `_dl_find_object` is missing; all of it if `forgets`.
+void cunwind_own_refresh(cunwind_process *process, bool forgets) {
+  (void)process;
   pthread_once(&looked_up, look_up);
   if (!atomic_load(&uses_list)) return;
   begin_use();
@@ -157,7 +156,7 @@ void cunwind_refresh_mappings(bool forgets) {
 
 // Whether `address` lies in the module. Between segments with gaps, the range is that of one, as `_dl_find_object` has it.
 static bool holds(const struct listed *module, uint64_t address, struct cunwind_mapping *mapping) {
-  ElfW(Phdr) segments[SEGMENTS_MAX];
+  ElfW(Phdr) segments[CUNWIND_SEGMENTS_MAX];
   *mapping = module->mapping;
   if (address < mapping->start || address >= mapping->end) return false;
   if (module->headers == 0) return true;
@@ -181,7 +180,9 @@ static bool find_listed(uint64_t address, struct cunwind_mapping *mapping) {
   return found;
 }
 
-bool cunwind_find_mapping(uint64_t address, struct cunwind_mapping *mapping) {
+// Without the loader's lock; but the first call looks up symbols, which takes that lock.
+bool cunwind_own_find_mapping(const cunwind_process *process, uint64_t address, struct cunwind_mapping *mapping) {
+  (void)process;
   pthread_once(&looked_up, look_up);
   if (atomic_load_explicit(&uses_list, memory_order_relaxed)) return find_listed(address, mapping);
   struct found_object object;
@@ -189,6 +190,47 @@ bool cunwind_find_mapping(uint64_t address, struct cunwind_mapping *mapping) {
   mapping->start = (uint64_t)(uintptr_t)object.start;
   mapping->end = (uint64_t)(uintptr_t)object.end;
   mapping->eh_frame_header = (uint64_t)(uintptr_t)object.eh_frame_header;
-  mapping->link_map = (uint64_t)(uintptr_t)object.link_map;
+  mapping->identity = (uint64_t)(uintptr_t)object.link_map;
   return true;
+}
+
+bool cunwind_own_describe(const cunwind_process *process, const struct cunwind_mapping *mapping, cunwind_module *module) {
+  // The link map may be freed by a dlclose at any moment, so it is read as foreign memory.
+  struct link_map map;
+  if (!cunwind_read_exactly(process, mapping->identity, &map, sizeof map)) return false;
+  module->load_bias = map.l_addr;
+  size_t length = cunwind_read(process, (uint64_t)(uintptr_t)map.l_name, module->path, CUNWIND_PATH_MAX - 1);
+  module->path[length] = 0;
+  return true;
+}
+
+static struct cunwind_image image_of(const cunwind_process *process, uint64_t at, const struct link_map *map) {
+  struct cunwind_image image = {.identity = at, .load_bias = map->l_addr, .dynamic = (uint64_t)(uintptr_t)map->l_ld};
+  ElfW(Ehdr) header;
+  uint64_t base;
+  if (cunwind_find_header(process, map->l_addr, 0, &header, &base)) {
+    image.headers = base + header.e_phoff;
+    image.header_count = header.e_phnum;
+  } else if (map->l_addr == 0) {
+    // An executable at a fixed address.
+    image.headers = getauxval(AT_PHDR);
+    image.header_count = getauxval(AT_PHNUM);
+  }
+  return image;
+}
+
+// The list is read as foreign memory, because another thread may change it.
+bool cunwind_own_each_image(const cunwind_process *process, const struct cunwind_mapping *near,
+                            bool (*body)(void *argument, const struct cunwind_image *image), void *argument) {
+  uint64_t at = near->identity;
+  struct link_map map;
+  for (unsigned i = 0; i < LISTED_MAX && cunwind_read_exactly(process, at, &map, sizeof map) && map.l_prev != NULL; i++)
+    at = (uint64_t)(uintptr_t)map.l_prev;
+  for (unsigned i = 0; at != 0 && i < LISTED_MAX; i++) {
+    if (!cunwind_read_exactly(process, at, &map, sizeof map)) return false;
+    struct cunwind_image image = image_of(process, at, &map);
+    if (!body(argument, &image)) return true;
+    at = (uint64_t)(uintptr_t)map.l_next;
+  }
+  return at == 0;
 }

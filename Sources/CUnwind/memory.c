@@ -1,5 +1,6 @@
+// The own process's memory.
 #define _GNU_SOURCE
-#include "cunwind_memory.h"
+#include "process_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +57,8 @@ static long read_raw(uint64_t address, void *buffer, size_t length) {
   return cunwind_raw_call(SYS_process_vm_readv, self, (long)&local, 1, (long)&remote, 1, 0);
 }
 
-size_t cunwind_read(uint64_t address, void *buffer, size_t length) {
+size_t cunwind_own_read(const cunwind_process *process, uint64_t address, void *buffer, size_t length) {
+  (void)process;
   size_t done = 0;
   while (done < length) {
     // A read that crosses into an unreadable page stops at the page before it.

@@ -6,14 +6,14 @@
 #include <link.h>
 #include <string.h>
 
-#include "cunwind_memory.h"
 
-bool cunwind_find_header(uint64_t load_bias, uint64_t start, ElfW(Ehdr) *header, uint64_t *base) {
+bool cunwind_find_header(const cunwind_process *process, uint64_t load_bias, uint64_t start, ElfW(Ehdr) *header,
+                         uint64_t *base) {
   // The range is that of one segment where segments are not next to each other, as those of 64 KiB are.
   const uint64_t places[] = {load_bias, start};
   for (size_t i = 0; i < 2; i++) {
     *base = places[i];
-    if (*base != 0 && cunwind_read_exactly(*base, header, sizeof *header) &&
+    if (*base != 0 && cunwind_read_exactly(process, *base, header, sizeof *header) &&
         memcmp(header->e_ident, ELFMAG, SELFMAG) == 0)
       return header->e_phentsize == sizeof(ElfW(Phdr));
   }
@@ -21,25 +21,25 @@ bool cunwind_find_header(uint64_t load_bias, uint64_t start, ElfW(Ehdr) *header,
 }
 
 // GNU build ID: the note of type NT_GNU_BUILD_ID with the name "GNU" in a PT_NOTE segment (ELF gABI, "Note Section").
-static void read_build_id(const cunwind_module *found, cunwind_module *module) {
+static void read_build_id(const cunwind_process *process, cunwind_module *module) {
   module->build_id_length = 0;
   ElfW(Ehdr) header;
   uint64_t base;
-  if (!cunwind_find_header(found->load_bias, found->start, &header, &base)) return;
+  if (!cunwind_find_header(process, module->load_bias, module->start, &header, &base)) return;
   for (unsigned i = 0; i < header.e_phnum && i < 64; i++) {
     ElfW(Phdr) segment;
     uint64_t at = base + header.e_phoff + i * sizeof segment;
-    if (!cunwind_read_exactly(at, &segment, sizeof segment)) return;
+    if (!cunwind_read_exactly(process, at, &segment, sizeof segment)) return;
     if (segment.p_type != PT_NOTE) continue;
-    uint64_t note = found->load_bias + segment.p_vaddr, end = note + segment.p_memsz;
+    uint64_t note = module->load_bias + segment.p_vaddr, end = note + segment.p_memsz;
     for (unsigned n = 0; n < 32 && note + sizeof(ElfW(Nhdr)) <= end; n++) {
       ElfW(Nhdr) entry;
-      if (!cunwind_read_exactly(note, &entry, sizeof entry)) break;
+      if (!cunwind_read_exactly(process, note, &entry, sizeof entry)) break;
       uint64_t name = note + sizeof entry, body = name + ((entry.n_namesz + 3u) & ~3u);
       char owner[4];
       if (entry.n_type == NT_GNU_BUILD_ID && entry.n_namesz == 4 && entry.n_descsz <= CUNWIND_BUILD_ID_MAX &&
-          cunwind_read_exactly(name, owner, 4) && memcmp(owner, "GNU", 4) == 0 &&
-          cunwind_read_exactly(body, module->build_id, entry.n_descsz)) {
+          cunwind_read_exactly(process, name, owner, 4) && memcmp(owner, "GNU", 4) == 0 &&
+          cunwind_read_exactly(process, body, module->build_id, entry.n_descsz)) {
         module->build_id_length = entry.n_descsz;
         return;
       }
@@ -48,22 +48,17 @@ static void read_build_id(const cunwind_module *found, cunwind_module *module) {
   }
 }
 
-bool cunwind_find_module(uint64_t address, cunwind_module *module) {
+bool cunwind_find_module(cunwind_process *process, uint64_t address, cunwind_module *module) {
   struct cunwind_mapping mapping;
-  if (!cunwind_find_mapping(address, &mapping)) {
+  if (!cunwind_find_mapping(process, address, &mapping)) {
     // It may have been loaded since the last refresh.
-    cunwind_refresh_mappings(false);
-    if (!cunwind_find_mapping(address, &mapping)) return false;
+    process->access->refresh(process, false);
+    if (!cunwind_find_mapping(process, address, &mapping)) return false;
   }
   module->start = mapping.start;
   module->end = mapping.end;
-  // The link map may be freed by a dlclose at any moment, so it is read as foreign memory.
-  struct link_map map;
-  if (!cunwind_read_exactly(mapping.link_map, &map, sizeof map)) return false;
-  module->load_bias = map.l_addr;
-  size_t length = cunwind_read((uint64_t)(uintptr_t)map.l_name, module->path, CUNWIND_PATH_MAX - 1);
-  module->path[length] = 0;
-  read_build_id(module, module);
+  if (!process->access->describe(process, &mapping, module)) return false;
+  read_build_id(process, module);
   return true;
 }
 
@@ -73,11 +68,11 @@ bool cunwind_parse_table_header(const unsigned char header[CUNWIND_TABLE_HEADER]
   return memcmp(header, expected, sizeof expected) == 0;
 }
 
-uint64_t cunwind_search_functions(uint64_t address, cunwind_reader read, void *context) {
+uint64_t cunwind_search_functions(const cunwind_process *process, uint64_t address, cunwind_reader read, void *context) {
   struct cunwind_mapping mapping;
   unsigned char bytes[CUNWIND_TABLE_HEADER];
   uint32_t low = 0, high;
-  if (!cunwind_find_mapping(address, &mapping) || mapping.eh_frame_header == 0) return 0;
+  if (!cunwind_find_mapping(process, address, &mapping) || mapping.eh_frame_header == 0) return 0;
   uint64_t header = mapping.eh_frame_header;
   if (!read(context, header, bytes, sizeof bytes) || !cunwind_parse_table_header(bytes, &high)) return 0;
   uint64_t found = 0;
@@ -97,8 +92,10 @@ uint64_t cunwind_search_functions(uint64_t address, cunwind_reader read, void *c
 }
 
 static bool read_now(void *context, uint64_t address, void *to, size_t length) {
-  (void)context;
-  return cunwind_read_exactly(address, to, length);
+  return cunwind_read_exactly(context, address, to, length);
 }
 
-uint64_t cunwind_function_start(uint64_t address) { return cunwind_search_functions(address, read_now, NULL); }
+uint64_t cunwind_function_start(const cunwind_process *process, uint64_t address) {
+  // `read_now` only reads it.
+  return cunwind_search_functions(process, address, read_now, (void *)process);
+}

@@ -5,15 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cunwind_memory.h"
+#include "process_internal.h"
 
-// The mapped range of a module, and what the loader knows of it.
-struct cunwind_mapping {
-  uint64_t start, end;
-  // The module's .eh_frame_hdr, or 0.
-  uint64_t eh_frame_header;
-  uint64_t link_map;
-};
+// Program headers that are read of a module.
+#define CUNWIND_SEGMENTS_MAX 64u
 
 // The header's bytes in front of its binary search table, which has entries of 8 bytes: a function's beginning and its
 // description, both relative to the header.
@@ -21,19 +16,9 @@ struct cunwind_mapping {
 
 #pragma GCC visibility push(hidden)
 
-// Finds the module that holds `address`, without the loader's lock. Not for a signal handler. The first call looks up
-// symbols, which takes that lock.
-bool cunwind_find_mapping(uint64_t address, struct cunwind_mapping *mapping);
-// Reads the loader's list again where `_dl_find_object` is missing; all of it if `forgets`.
-void cunwind_refresh_mappings(bool forgets);
-
-// Whether all `length` bytes could be read.
-static inline bool cunwind_read_exactly(uint64_t address, void *buffer, size_t length) {
-  return cunwind_read(address, buffer, length) == length;
-}
-
 // Reads a module's ELF header, which lies at its load bias, or at the beginning of the range if that is 0 or another place.
-bool cunwind_find_header(uint64_t load_bias, uint64_t start, ElfW(Ehdr) *header, uint64_t *base);
+bool cunwind_find_header(const cunwind_process *process, uint64_t load_bias, uint64_t start, ElfW(Ehdr) *header,
+                         uint64_t *base);
 
 // Reads how many entries the table of an .eh_frame_hdr has (Linux Standard Base, "Exception Frames"). False
 // unless it is version 1, with pointers encoded as 1b (pc-relative sdata4), the count as 03 (udata4) and the table as 3b
@@ -43,6 +28,6 @@ bool cunwind_parse_table_header(const unsigned char header[CUNWIND_TABLE_HEADER]
 // Reads `length` bytes; false if they cannot all be read.
 typedef bool (*cunwind_reader)(void *context, uint64_t address, void *to, size_t length);
 // `cunwind_function_start`, with the module's table read by `read`.
-uint64_t cunwind_search_functions(uint64_t address, cunwind_reader read, void *context);
+uint64_t cunwind_search_functions(const cunwind_process *process, uint64_t address, cunwind_reader read, void *context);
 
 #pragma GCC visibility pop

@@ -95,9 +95,10 @@ static bool may_sample_kernel(void) {
   return (effective & (1ull << 38 /* CAP_PERFMON */ | 1ull << CAP_SYS_ADMIN)) != 0;
 }
 
-enum cunwind_capture_result cunwind_perf_open(cunwind_perf *perf, int32_t thread) {
+enum cunwind_capture_result cunwind_perf_open(cunwind_perf *perf, cunwind_process *process, int32_t thread) {
   memset(perf, 0, sizeof *perf);
   perf->descriptor = -1;
+  perf->process = process;
   perf->thread = thread;
   if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0) return CUNWIND_CAPTURE_UNSUPPORTED;
   long descriptor = -1;
@@ -142,7 +143,8 @@ static void ring_read(struct ring ring, uint64_t at, void *to, size_t length) {
 }
 
 // A record of type PERF_RECORD_SAMPLE (perf_event_open(2)): abi, registers, size, stack, size of what was copied.
-static bool copy_sample(struct ring ring, uint64_t at, uint64_t end, bool was_in_kernel, cunwind_snapshot *snapshot) {
+static bool copy_sample(cunwind_process *process, struct ring ring, uint64_t at, uint64_t end, bool was_in_kernel,
+                        cunwind_snapshot *snapshot) {
   uint64_t abi, registers[64], size, copied;
   unsigned count = 0;
   if (end - at < 16) return false;
@@ -159,8 +161,8 @@ static bool copy_sample(struct ring ring, uint64_t at, uint64_t end, bool was_in
   if (size == 0 || size > end - at - 8) return false;
   ring_read(ring, at + size, &copied, 8);
   if (copied > size) return false;
-  uint64_t generation;
-  if (!cunwind_slot_begin(SNAPSHOT_FREE, &generation)) return false;
+  unsigned char *copy = cunwind_copy_begin(process);
+  if (copy == NULL) return false;
   memset(snapshot, 0, sizeof *snapshot);
   for (int i = 0; i < CUNWIND_REGISTERS; i++) {
     snapshot->registers[i] = registers[cunwind_perf_registers[i]];
@@ -168,10 +170,10 @@ static bool copy_sample(struct ring ring, uint64_t at, uint64_t end, bool was_in
     bool is_preserved = (CUNWIND_PRESERVED >> i & 1) != 0;
     if (!was_in_kernel || !is_preserved || snapshot->registers[i] != ~0ull) snapshot->known |= 1ull << i;
   }
-  ring_read(ring, at, cunwind_stack_copy, copied);
+  ring_read(ring, at, copy, copied);
   snapshot->stack_address = snapshot->registers[CUNWIND_STACK_POINTER];
   snapshot->stack_length = copied;
-  snapshot->stack = cunwind_stack_copy;
+  snapshot->stack = copy;
   return true;
 }
 
@@ -187,7 +189,7 @@ enum cunwind_capture_result cunwind_perf_wait(cunwind_perf *perf, uint64_t timeo
       if (header.size < sizeof header || header.size > head - tail) break;
       bool is_sample =
           header.type == PERF_RECORD_SAMPLE &&
-          copy_sample(ring, tail + sizeof header, tail + header.size,
+          copy_sample(perf->process, ring, tail + sizeof header, tail + header.size,
                       (header.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER, snapshot);
       tail += header.size;
       __atomic_store_n(&page->data_tail, tail, __ATOMIC_RELEASE);
@@ -201,7 +203,7 @@ enum cunwind_capture_result cunwind_perf_wait(cunwind_perf *perf, uint64_t timeo
     // A sample hangs up as well, so this is the end only if there is none.
     bool is_over = ready > 0 && (entry.revents & POLLIN) == 0;
     if (is_over && __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE) == tail) {
-      if (cunwind_thread_is_gone(perf->thread)) return CUNWIND_CAPTURE_NO_THREAD;
+      if (cunwind_thread_is_gone(perf->process, perf->thread)) return CUNWIND_CAPTURE_NO_THREAD;
       struct timespec pause = {0, 50000};
       clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
     }

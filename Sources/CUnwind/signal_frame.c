@@ -15,7 +15,7 @@ bool cunwind_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_walk 
   if (cunwind_arch_is_signal_return(u, w->ip)) return true;
   if (cunwind_arch_is_signal_return(u, w->ip - CUNWIND_SIGNAL_RETURN_MOVE)) return true;
   // In the call: a perf event may come before the kernel has restored the program counter.
-  return cunwind_arch_is_signal_return(u, w->ip - CUNWIND_SIGNAL_RETURN) && cunwind_function_start(w->ip) != w->ip;
+  return cunwind_arch_is_signal_return(u, w->ip - CUNWIND_SIGNAL_RETURN) && cunwind_function_start(u->process, w->ip) != w->ip;
 }
 
 // What was interrupted is an instruction and not a call, on a stack that may lie anywhere. The kernel has put the

@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cunwind_memory.h"
 #include "cunwind_perf.h"
+#include "process_internal.h"
 #include "snapshot_internal.h"
 
 #ifndef AT_MINSIGSTKSZ
@@ -173,7 +173,7 @@ bool cunwind_thread_is_prepared(int32_t thread) {
     if (atomic_load(&notes[i].thread) != thread) continue;
     struct note note;
     // The thread may have ended, and its block with it.
-    if (cunwind_read((uint64_t)(uintptr_t)atomic_load(&notes[i].note), &note, sizeof note) != sizeof note) continue;
+    if (cunwind_read(&cunwind_own, (uint64_t)(uintptr_t)atomic_load(&notes[i].note), &note, sizeof note) != sizeof note) continue;
     if (note.mark == PREPARED && note.process == getpid() && note.thread == thread)
       return note.alternate_size >= least_alternate_stack();
   }

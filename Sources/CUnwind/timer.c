@@ -213,7 +213,7 @@ enum cunwind_capture_result cunwind_timer_begin(cunwind_timer *timer, int32_t th
   int error = errno;
   cunwind_timer_end(timer);
   // A thread that has ended has no clock.
-  if (cunwind_thread_is_gone(thread)) return CUNWIND_CAPTURE_NO_THREAD;
+  if (cunwind_thread_is_gone(&cunwind_own, thread)) return CUNWIND_CAPTURE_NO_THREAD;
   return error == EAGAIN || error == ENOMEM ? CUNWIND_CAPTURE_REFUSED : CUNWIND_CAPTURE_UNSUPPORTED;
 }
 

@@ -18,7 +18,10 @@ const char *cunwind_load(void) {
 #endif
 }
 
-cunwind_unwinder *cunwind_unwinder_create(void) { return NULL; }
+cunwind_unwinder *cunwind_unwinder_create(cunwind_process *process) {
+  (void)process;
+  return NULL;
+}
 void cunwind_unwinder_destroy(cunwind_unwinder *u) { (void)u; }
 void cunwind_unwinder_flush(cunwind_unwinder *u) { (void)u; }
 cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *snapshot, cunwind_frame *frames,
@@ -27,22 +30,23 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   return (cunwind_backtrace){.end = CUNWIND_END_LOST};
 }
 
-uint64_t cunwind_context_distance(uint64_t address) {
-  (void)address;
+uint64_t cunwind_context_distance(const cunwind_process *process, uint64_t address) {
+  (void)process, (void)address;
   return 0;
 }
 
-bool cunwind_is_continuation(uint64_t address) {
-  (void)address;
+bool cunwind_is_continuation(const cunwind_process *process, uint64_t address) {
+  (void)process, (void)address;
   return false;
 }
 
 bool cunwind_perf_is_permitted(void) { return false; }
 
 void cunwind_perf_keep_ready(void) {}
-enum cunwind_capture_result cunwind_perf_open(cunwind_perf *perf, int32_t thread) {
+enum cunwind_capture_result cunwind_perf_open(cunwind_perf *perf, cunwind_process *process, int32_t thread) {
   memset(perf, 0, sizeof *perf);
   perf->descriptor = -1;
+  perf->process = process;
   perf->thread = thread;
   return CUNWIND_CAPTURE_UNSUPPORTED;
 }

@@ -54,7 +54,7 @@ int cunwind_step(cunwind_unwinder *u, unw_cursor_t *cursor, const unw_cursor_t *
 bool cunwind_is_return_probe(cunwind_unwinder *u, uint64_t address) {
   struct cunwind_mapping mapping;
   unsigned char byte;
-  return address != 0 && address % CUNWIND_CACHE_PAGE == 0 && !cunwind_find_mapping(address, &mapping) &&
+  return address != 0 && address % CUNWIND_CACHE_PAGE == 0 && !cunwind_find_mapping(u->process, address, &mapping) &&
          !cunwind_read_cached(u, address, &byte, 1);
 }
 
@@ -129,7 +129,7 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   memset(u->page_address, 0, sizeof u->page_address);
   u->table_start = u->table_end = 0;
   u->snapshot = snapshot;
-  cunwind_refresh_mappings(false);
+  u->process->access->refresh(u->process, false);
   u->read_live = false;
   memcpy(u->registers, snapshot->registers, sizeof u->registers);
   u->known = snapshot->known;
@@ -151,7 +151,7 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   w.result.read_live = u->read_live;
   struct cunwind_mapping mapping;
   w.result.is_outside_modules =
-      w.result.end == CUNWIND_END_LOST && !cunwind_find_mapping(cunwind_lookup_address(&w), &mapping);
+      w.result.end == CUNWIND_END_LOST && !cunwind_find_mapping(u->process, cunwind_lookup_address(&w), &mapping);
   return w.result;
 }
 

@@ -6,6 +6,7 @@
 #include "architecture.h"
 #include "cunwind_unwind.h"
 #include "libunwind_table.h"
+#include "process_internal.h"
 
 #define CUNWIND_CACHE_PAGE 4096u
 #define CUNWIND_CACHED_PAGES 64u
@@ -21,6 +22,7 @@
 // stale; what was learnt from the tables stays in libunwind's own cache.
 struct cunwind_unwinder {
   unw_addr_space_t space;
+  cunwind_process *process;
   const cunwind_snapshot *snapshot;
   // The registers of the frame that the cursor starts from.
   uint64_t registers[CUNWIND_REGISTERS];
@@ -109,8 +111,8 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w);
 // Continues from a frame that needs an unknown register, with a value that leads to the outermost
 // frame, if one is found.
 void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_walk *w);
-// Finds out by which functions the C library makes cancellable system calls. It takes the loader's lock.
-void cunwind_arch_learn_cancellable(void);
+// Finds out by which functions the process's C library makes cancellable system calls; `pause` is where pause(2) begins in it.
+void cunwind_arch_learn_cancellable(cunwind_process *process, uint64_t pause);
 // How many of the innermost frames are those functions, which have no names. On aarch64, the last of them may become
 // the frame of the function that has jumped to them, which is not counted.
 size_t cunwind_arch_count_cancellable(cunwind_unwinder *u, cunwind_frame *frames, size_t count);

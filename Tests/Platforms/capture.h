@@ -27,8 +27,8 @@ static int capture(cunwind_unwinder *unwinder, int thread, cunwind_frame *frames
   if (sscanf(line, "%lu %lx %lx %lx %lx %lx %lx %lx %lx", &number, a, a + 1, a + 2, a + 3, a + 4, a + 5, &sp, &pc) != 9)
     return MOVED;
   cunwind_snapshot snapshot;
-  if (!cunwind_snapshot_claim()) return puts("no snapshot"), FAILED;
-  if (!cunwind_snapshot_read(sp, 0, &snapshot)) return cunwind_snapshot_release(), puts("no snapshot"), FAILED;
+  if (!cunwind_snapshot_claim(cunwind_own_process())) return puts("no snapshot"), FAILED;
+  if (!cunwind_snapshot_read(cunwind_own_process(), sp, 0, &snapshot)) return cunwind_snapshot_release(cunwind_own_process()), puts("no snapshot"), FAILED;
   snapshot.registers[CUNWIND_STACK_POINTER] = sp;
   snapshot.registers[CUNWIND_PROGRAM_COUNTER] = pc;
   snapshot.known = 1ull << CUNWIND_STACK_POINTER | 1ull << CUNWIND_PROGRAM_COUNTER;
@@ -42,7 +42,7 @@ static int capture(cunwind_unwinder *unwinder, int thread, cunwind_frame *frames
 #error "Which registers /proc/PID/syscall has on this architecture is not known."
 #endif
   *trace = cunwind_unwind(unwinder, &snapshot, frames, capacity);
-  cunwind_snapshot_release();
+  cunwind_snapshot_release(cunwind_own_process());
   read_call(thread, later);
   return strcmp(line, later) != 0 ? MOVED : CAPTURED;
 }

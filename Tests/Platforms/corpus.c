@@ -164,7 +164,7 @@ int main(int count, char **arguments) {
   const char *problem = cunwind_load();
   if (problem != NULL) return puts(problem), 2;
   cunwind_memory_prepare();
-  cunwind_unwinder *unwinder = cunwind_unwinder_create();
+  cunwind_unwinder *unwinder = cunwind_unwinder_create(cunwind_own_process());
   unsigned seed = count > 1 ? (unsigned)atoi(arguments[1]) : 1;
   if (pipe(ends) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0) return 1;
   set = epoll_create1(0);

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cunwind_memory.h"
+#include "cunwind_process.h"
 
 #define GAPS_MAX 16
 static struct {
@@ -51,7 +51,7 @@ static int check(uint64_t address, bool by_list) {
   wanted = address, has_owner = false;
   dl_iterate_phdr(find_owner, NULL);
   cunwind_use_module_list(by_list);
-  bool is_found = cunwind_find_module(address, &module);
+  bool is_found = cunwind_find_module(cunwind_own_process(), address, &module);
   count++;
   if (is_found == has_owner && (!is_found || (module.load_bias == owner && address - module.start < module.end - module.start))) return 0;
   printf("%llx by the %s: %s\n", (unsigned long long)address, by_list ? "list" : "loader", is_found ? module.path : "in no module");

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "CSymbols.h"
-#include "cunwind_memory.h"
+#include "cunwind_process.h"
 #include "cunwind_thread.h"
 #include "cunwind_unwind.h"
 #include "process.h"
@@ -47,9 +47,9 @@ int main(void) {
   uint64_t word, place = (uint64_t)(uintptr_t)&place;
   cunwind_module module;
   cunwind_memory_prepare();
-  check("memory is read", cunwind_read(place, &word, sizeof word) == sizeof word && word == place);
-  check("no module is found", !cunwind_find_module((uint64_t)(uintptr_t)main, &module));
-  check("nor a function", cunwind_function_start((uint64_t)(uintptr_t)main) == 0);
+  check("memory is read", cunwind_read(cunwind_own_process(), place, &word, sizeof word) == sizeof word && word == place);
+  check("no module is found", !cunwind_find_module(cunwind_own_process(), (uint64_t)(uintptr_t)main, &module));
+  check("nor a function", cunwind_function_start(cunwind_own_process(), (uint64_t)(uintptr_t)main) == 0);
   cunwind_prepare_thread();
   cunwind_thread_ends();
   cunwind_memory_finish();

@@ -141,7 +141,7 @@ static void wake(unsigned leaf) {
   if (leaf == 12) close(open(pipe_path, O_WRONLY | O_CLOEXEC));
 }
 
-static void *address_of(const void *function) { return (void *)(uintptr_t)cunwind_function_start((uint64_t)(uintptr_t)function); }
+static void *address_of(const void *function) { return (void *)(uintptr_t)cunwind_function_start(cunwind_own_process(), (uint64_t)(uintptr_t)function); }
 
 // Frames of this program, innermost first: the blocking function, `recurse` depth + 1 times, and `run`.
 static int check(const cunwind_frame *frames, cunwind_backtrace trace, const struct job *job) {
@@ -151,12 +151,12 @@ static int check(const cunwind_frame *frames, cunwind_backtrace trace, const str
   uint64_t middle = (uint64_t)(uintptr_t)address_of((const void *)recurse);
   uint64_t last = (uint64_t)(uintptr_t)address_of((const void *)run);
   cunwind_module mine, module;
-  cunwind_find_module((uint64_t)(uintptr_t)run, &mine);
+  cunwind_find_module(cunwind_own_process(), (uint64_t)(uintptr_t)run, &mine);
   for (size_t i = 0; i < trace.count; i++) {
     uint64_t at = frames[i].address - frames[i].is_return_address;
-    if (!cunwind_find_module(at, &module) || module.start != mine.start) continue;
+    if (!cunwind_find_module(cunwind_own_process(), at, &module) || module.start != mine.start) continue;
     uint64_t expected = own == 0 ? first : own <= job->depth + 1 ? middle : last;
-    bad += cunwind_function_start(at) != expected;
+    bad += cunwind_function_start(cunwind_own_process(), at) != expected;
     own++;
   }
   if (bad != 0 || own != job->depth + 3) {
@@ -167,7 +167,7 @@ static int check(const cunwind_frame *frames, cunwind_backtrace trace, const str
   Dl_info info;
   uint64_t innermost = frames[0].address - frames[0].is_return_address;
   if (job->leaf <= 5 && (!dladdr((void *)(uintptr_t)innermost, &info) ||
-                         (uint64_t)(uintptr_t)info.dli_saddr != cunwind_function_start(innermost)))
+                         (uint64_t)(uintptr_t)info.dli_saddr != cunwind_function_start(cunwind_own_process(), innermost)))
     return printf("%s: the innermost function has no name\n", leaves[job->leaf].name), 1;
   return 0;
 }
@@ -185,8 +185,8 @@ static int target_of(const uint32_t *call, uint64_t *target) {
 static int check_called(cunwind_unwinder *unwinder, uint64_t pc, uint64_t link, uint64_t sp, uint64_t frame_pointer, uint64_t depth) {
   static cunwind_frame frames[256];
   cunwind_snapshot snapshot;
-  if (!cunwind_snapshot_claim()) return puts("no snapshot"), 1;
-  if (!cunwind_snapshot_read(sp - depth, 0, &snapshot)) return cunwind_snapshot_release(), puts("no snapshot"), 1;
+  if (!cunwind_snapshot_claim(cunwind_own_process())) return puts("no snapshot"), 1;
+  if (!cunwind_snapshot_read(cunwind_own_process(), sp - depth, 0, &snapshot)) return cunwind_snapshot_release(cunwind_own_process()), puts("no snapshot"), 1;
   memset(snapshot.registers, 0, sizeof snapshot.registers);
   snapshot.registers[CUNWIND_STACK_POINTER] = sp - depth;
   snapshot.registers[CUNWIND_PROGRAM_COUNTER] = pc;
@@ -194,12 +194,12 @@ static int check_called(cunwind_unwinder *unwinder, uint64_t pc, uint64_t link, 
   snapshot.registers[CUNWIND_FRAME_POINTER] = frame_pointer;
   snapshot.known = (1ull << CUNWIND_REGISTERS) - 1;
   cunwind_backtrace trace = cunwind_unwind(unwinder, &snapshot, frames, 256);
-  cunwind_snapshot_release();
+  cunwind_snapshot_release(cunwind_own_process());
   // An entry of a linkage table is left out.
   size_t caller = pc == 0 ? 1 : 0;
   if (trace.end == CUNWIND_END_OUTERMOST && !trace.approximate && trace.count > caller + 1 && frames[caller].address == link &&
       frames[caller].stack_pointer == sp &&
-      cunwind_function_start(frames[caller + 1].address - 1) == (uint64_t)(uintptr_t)address_of((const void *)start_of_calls))
+      cunwind_function_start(cunwind_own_process(), frames[caller + 1].address - 1) == (uint64_t)(uintptr_t)address_of((const void *)start_of_calls))
     return 0;
   return printf("called at %llx from %llx: wrong stack of %zu frames\n", (unsigned long long)pc, (unsigned long long)link, trace.count), 1;
 }
@@ -212,7 +212,7 @@ __attribute__((noinline)) static int check_entries(cunwind_unwinder *unwinder, i
   // Never called, so that the entry still leads to the first one.
   if (unwinder == NULL) abort();
   for (const uint32_t *code = (const uint32_t *)(uintptr_t)check_entries; entry == 0; code++)
-    if (target_of(code, &at) && cunwind_function_start(at) != at) entry = at, link = (uint64_t)(uintptr_t)(code + 1);
+    if (target_of(code, &at) && cunwind_function_start(cunwind_own_process(), at) != at) entry = at, link = (uint64_t)(uintptr_t)(code + 1);
   for (at = entry;; at += 4) {
     uint32_t code = *(const uint32_t *)(uintptr_t)at;
     bad += check_called(unwinder, at, link, sp, frame_pointer, 0), ++*checked;
@@ -221,8 +221,8 @@ __attribute__((noinline)) static int check_entries(cunwind_unwinder *unwinder, i
     if ((code & 0xffc003ffu) == 0xf9400211u) first = *(const uint64_t *)(uintptr_t)(first + (code >> 10 & 0xfff) * 8);
   }
   cunwind_module mine, module;
-  cunwind_find_module(entry, &mine);
-  if (cunwind_find_module(first, &module) && module.start == mine.start) {
+  cunwind_find_module(cunwind_own_process(), entry, &mine);
+  if (cunwind_find_module(cunwind_own_process(), first, &module) && module.start == mine.start) {
     uint64_t depth = 0;
     for (at = first;; at += 4) {
       uint32_t code = *(const uint32_t *)(uintptr_t)at;
@@ -252,8 +252,8 @@ static cunwind_unwinder *own_unwinder;
 static cunwind_backtrace unwind_at(uint64_t pc, uint64_t sp, uint64_t frame_pointer, uint64_t link, cunwind_frame frames[256]) {
   cunwind_snapshot snapshot;
   cunwind_backtrace trace = {.end = CUNWIND_END_LIMIT};
-  if (!cunwind_snapshot_claim()) return trace;
-  if (cunwind_snapshot_read(sp, 0, &snapshot)) {
+  if (!cunwind_snapshot_claim(cunwind_own_process())) return trace;
+  if (cunwind_snapshot_read(cunwind_own_process(), sp, 0, &snapshot)) {
     memset(snapshot.registers, 0, sizeof snapshot.registers);
     snapshot.registers[CUNWIND_PROGRAM_COUNTER] = pc;
     snapshot.registers[CUNWIND_STACK_POINTER] = sp;
@@ -266,14 +266,14 @@ static cunwind_backtrace unwind_at(uint64_t pc, uint64_t sp, uint64_t frame_poin
     snapshot.known = (1ull << CUNWIND_REGISTERS) - 1;
     trace = cunwind_unwind(own_unwinder, &snapshot, frames, 256);
   }
-  cunwind_snapshot_release();
+  cunwind_snapshot_release(cunwind_own_process());
   return trace;
 }
 
 // The place of a frame of `function`; 0 if the stack has none.
 static size_t place_of(const cunwind_frame *frames, cunwind_backtrace trace, const void *function) {
   for (size_t i = 1; i < trace.count; i++)
-    if (cunwind_function_start(frames[i].address - frames[i].is_return_address) == (uint64_t)(uintptr_t)address_of(function)) return i;
+    if (cunwind_function_start(cunwind_own_process(), frames[i].address - frames[i].is_return_address) == (uint64_t)(uintptr_t)address_of(function)) return i;
   return 0;
 }
 
@@ -519,7 +519,7 @@ static int check_kept(cunwind_unwinder *unwinder) {
   pthread_join(thread, NULL);
   size_t first = place_of(frames, trace, expected[0]), right = 0;
   while (right < count && first + right < trace.count &&
-         cunwind_function_start(frames[first + right].address - 1) == (uint64_t)(uintptr_t)address_of(expected[right]))
+         cunwind_function_start(cunwind_own_process(), frames[first + right].address - 1) == (uint64_t)(uintptr_t)address_of(expected[right]))
     right++;
   int wrong = is_wrong("callers that use the frame pointer", captured == MOVED || (right == count && trace.end == CUNWIND_END_OUTERMOST), trace);
   printf("1 stack below callers that use the frame pointer, %d of them wrong\n", wrong);
@@ -548,7 +548,7 @@ int main(void) {
   const char *problem = cunwind_load();
   if (problem != NULL) return puts(problem), 2;
   cunwind_memory_prepare();
-  cunwind_unwinder *unwinder = cunwind_unwinder_create();
+  cunwind_unwinder *unwinder = cunwind_unwinder_create(cunwind_own_process());
   int bad = 0, captures = 0;
   if (pipe(ends) != 0) return 1;
   char path[] = "/tmp/stacks.XXXXXX";

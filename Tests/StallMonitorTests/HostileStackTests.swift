@@ -28,10 +28,10 @@ extension CapturesInThisProcess {
       // Read once before: a thread may have no stack to spare for that.
       _ = factor
       let looker = Thread {
-        let capture = ThreadCapture(mayUsePerf: false)
+        let capture = ThreadCapture(of: .own, mayUsePerf: false)
         state.isReady.store(true, ordering: .releasing)
         while state.thread.load(ordering: .acquiring) == 0 { usleep(100) }
-        let probe = ThreadProbe(thread: state.thread.load(ordering: .acquiring))
+        let probe = ThreadProbe(thread: state.thread.load(ordering: .acquiring), of: .own)
         while !state.isDone.load(ordering: .acquiring) {
           let moment = capture.capture(probe, stackEnd: 0, patience: 20_000_000)
           state.results.withLock {
@@ -97,10 +97,10 @@ extension CapturesInThisProcess {
         let results = HostileStackTests.capturing {
           // As between two turns: no capture is in progress, and the next turn's beginning notes
           // it.
-          while !cunwind_snapshot_claim() {}
+          while !cunwind_snapshot_claim(cunwind_own_process()) {}
           #expect(victim_set_alternate_stack(2048) == 0)
           cunwind_note_thread()
-          cunwind_snapshot_release()
+          cunwind_snapshot_release(cunwind_own_process())
           victim_c_compute(300 * HostileStackTests.factor)
         }
         #expect(Set(results.suffix(3)) == [.notPrepared], "\(results)")

@@ -20,12 +20,12 @@ extension CapturesInThisProcess {
       /// The module and the function at the address, or nil.
       init?(_ address: UInt64) {
         var module = cunwind_module()
-        guard cunwind_find_module(address, &module) else { return nil }
+        guard cunwind_find_module(cunwind_own_process(), address, &module) else { return nil }
         start = module.start
         bias = module.load_bias
         buildID = withUnsafeBytes(of: module.build_id) { Array($0.prefix(Int(module.build_id_length))) }
         path = withUnsafeBytes(of: &module.path) { Array($0.prefix { $0 != 0 }) }
-        function = cunwind_function_start(address)
+        function = cunwind_function_start(cunwind_own_process(), address)
       }
     }
 
@@ -64,7 +64,7 @@ extension CapturesInThisProcess {
     func addressBetweenSegmentsIsInNoModule(kind: String) throws {
       let fixtures = try SymbolFixtures()
       let unwinder = Repository.root.appending(path: "Sources/CUnwind").path
-      let files = ["mappings.c", "modules.c", "memory.c"].map { "\(unwinder)/\($0)" }
+      let files = ["mappings.c", "modules.c", "memory.c", "process.c", "snapshot.c"].map { "\(unwinder)/\($0)" }
       let program = try fixtures.clang(
         String(contentsOf: Repository.root.appending(path: "Tests/Platforms/gaps.c"), encoding: .utf8),
         [kind, "-Wl,-z,max-page-size=65536", "-I\(unwinder)", "-I\(unwinder)/include"] + files)
@@ -74,7 +74,7 @@ extension CapturesInThisProcess {
 
     @Test func moduleThatComesIsFoundAndOneThatGoesIsForgotten() throws {
       // First: libunwind could come to lie where the library of this test has been.
-      let capture = ThreadCapture()
+      let capture = ThreadCapture(of: .own)
       #expect(byList { Found(UInt64(UInt(bitPattern: dlsym(nil, "qsort")))) } != nil, "the list has been read")
       let library = try #require(dlopen("libBrokenLocale.so.1", RTLD_NOW | RTLD_LOCAL))
       let address = UInt64(UInt(bitPattern: dlsym(library, "__ctype_get_mb_cur_max")))
@@ -92,8 +92,8 @@ extension CapturesInThisProcess {
     @Test func stackIsTheSame() throws {
       let victim = VictimThread(depth: 40, leaf: .read)
       defer { victim.release() }
-      let capture = ThreadCapture()
-      let probe = ThreadProbe(thread: victim.id)
+      let capture = ThreadCapture(of: .own)
+      let probe = ThreadProbe(thread: victim.id, of: .own)
       let frames = try capture.captureWithPatience(probe).backtrace.get().frames.map(\.address)
       #expect(frames.count > 42)
       #expect(try byList { try capture.captureWithPatience(probe).backtrace.get().frames.map(\.address) } == frames)

@@ -3,7 +3,6 @@
 #include <elf.h>
 #include <link.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "../architecture.h"
 
@@ -12,10 +11,8 @@
 #include "../modules.h"
 #include "../snapshot_internal.h"
 #include "callers.h"
-#include "cunwind_memory.h"
 
-// Modules, and bytes of their code, that are searched at most.
-#define MODULES_MAX 512u
+// Bytes of code that are searched at most.
 #define CODE_MAX (32u << 20)
 // The most that the search may take; some milliseconds are usual.
 #define TIME_MAX_NS (500000000ull * CUNWIND_PATIENCE)
@@ -32,12 +29,16 @@ struct code_search {
   void *argument;
   uint64_t searched, end_time;
   bool is_whole, is_over;
+  // The module that has the function.
+  uint64_t own;
   // Of the module that is searched.
   uint64_t targets[TARGETS_MAX];
   unsigned count, first;
 };
 
-static bool read_all(uint64_t address, void *to, size_t length) { return cunwind_read(address, to, length) == length; }
+static bool read_all(struct code_search *s, uint64_t address, void *to, size_t length) {
+  return cunwind_read_exactly(s->u->process, address, to, length);
+}
 
 static void add_target(struct code_search *s, uint64_t target) {
   for (unsigned i = 0; i < s->count; i++)
@@ -68,7 +69,7 @@ static void find_branch(struct code_search *s, uint64_t address, uint32_t code) 
     s->is_over = !s->body(s->argument, address);
     return;
   }
-  uint64_t start = cunwind_function_start(address);
+  uint64_t start = cunwind_function_start(s->u->process, address);
   if (start == 0 || start == target) return;
   if (cunwind_arguments_fit(s->u, s->arguments, start, address + CUNWIND_REST_OF_FUNCTION, address, 0, CUNWIND_NO_FRAME_POINTER))
     add_target(s, start);
@@ -80,7 +81,7 @@ static void search_part(struct code_search *s, uint64_t at, uint64_t end, instru
   uint32_t code[CHUNK];
   size_t wanted = end - at < sizeof code ? (size_t)(end - at) : sizeof code;
   s->searched += wanted;
-  if (s->searched > CODE_MAX || cunwind_now_ns() > s->end_time || !read_all(at, code, wanted)) {
+  if (s->searched > CODE_MAX || cunwind_now_ns() > s->end_time || !read_all(s, at, code, wanted)) {
     s->is_whole = false;
     return;
   }
@@ -102,45 +103,36 @@ static void search_segment(struct code_search *s, uint64_t start, uint64_t end, 
 }
 
 // Whether one of the module's slots of its linkage table has the function's address.
-static bool imports(struct code_search *s, const struct link_map *map) {
+static bool imports(struct code_search *s, const struct cunwind_image *image) {
   uint64_t relocations = 0, size = 0, first_slot, words[CHUNK];
-  for (unsigned i = 0; i < 128; i++) {
+  for (unsigned i = 0; i < 128 && image->dynamic != 0; i++) {
     ElfW(Dyn) entry;
-    if (!read_all((uint64_t)(uintptr_t)(map->l_ld + i), &entry, sizeof entry) || entry.d_tag == DT_NULL) break;
+    if (!read_all(s, image->dynamic + i * sizeof entry, &entry, sizeof entry) || entry.d_tag == DT_NULL) break;
     // The loader has already turned this address into an absolute one, but for the vDSO's.
     if (entry.d_tag == DT_JMPREL) relocations = entry.d_un.d_ptr;
     if (entry.d_tag == DT_PLTRELSZ) size = entry.d_un.d_val;
   }
   ElfW(Rela) first;
   if (relocations == 0) return false;
-  if (!read_all(relocations, &first, sizeof first)) return s->is_whole = false;
-  first_slot = map->l_addr + first.r_offset;
+  if (!read_all(s, relocations, &first, sizeof first)) return s->is_whole = false;
+  first_slot = image->load_bias + first.r_offset;
   // The slots follow each other as their relocations do.
   uint64_t count = size / sizeof first;
   for (uint64_t done = 0; done < count; done += CHUNK) {
     size_t part = count - done < CHUNK ? (size_t)(count - done) : CHUNK;
-    if (!read_all(first_slot + 8 * done, words, 8 * part)) return s->is_whole = false;
+    if (!read_all(s, first_slot + 8 * done, words, 8 * part)) return s->is_whole = false;
     for (size_t i = 0; i < part; i++)
       if (words[i] == s->arguments->function) return true;
   }
   return false;
 }
 
-static void search_module(struct code_search *s, const struct link_map *map, bool is_own) {
+static void search_module(struct code_search *s, const struct cunwind_image *image, bool is_own) {
   s->count = s->first = 0;
   if (is_own) add_target(s, s->arguments->function);
-  if (!is_own && !imports(s, map)) return;
-  ElfW(Ehdr) header;
-  uint64_t base, headers = 0, count = 0;
-  if (cunwind_find_header(map->l_addr, 0, &header, &base)) {
-    headers = base + header.e_phoff;
-    count = header.e_phnum;
-  } else if (map->l_addr == 0) {
-    // An executable at a fixed address.
-    headers = getauxval(AT_PHDR);
-    count = getauxval(AT_PHNUM);
-  }
-  if (count == 0 || count > 64) {
+  if (!is_own && !imports(s, image)) return;
+  const uint64_t count = image->header_count;
+  if (count == 0 || count > CUNWIND_SEGMENTS_MAX) {
     s->is_whole = false;
     return;
   }
@@ -149,12 +141,12 @@ static void search_module(struct code_search *s, const struct link_map *map, boo
     unsigned known = s->count;
     for (unsigned i = 0; i < count; i++) {
       ElfW(Phdr) segment;
-      if (!read_all(headers + i * sizeof segment, &segment, sizeof segment)) {
+      if (!read_all(s, image->headers + i * sizeof segment, &segment, sizeof segment)) {
         s->is_whole = false;
         return;
       }
       if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
-      uint64_t start = map->l_addr + segment.p_vaddr;
+      uint64_t start = image->load_bias + segment.p_vaddr;
       search_segment(s, start, start + (segment.p_filesz & ~3ull), pass == 0);
     }
     if (pass > 0) s->first = known;
@@ -163,24 +155,21 @@ static void search_module(struct code_search *s, const struct link_map *map, boo
   }
 }
 
+static bool search_next(void *argument, const struct cunwind_image *image) {
+  struct code_search *s = argument;
+  search_module(s, image, image->identity == s->own);
+  return !s->is_over;
+}
+
 bool cunwind_each_call(cunwind_unwinder *u, const struct cunwind_arguments *arguments,
                        bool (*body)(void *argument, uint64_t call), void *argument) {
   struct code_search s = {
       .u = u, .arguments = arguments, .body = body, .argument = argument, .is_whole = true};
   s.end_time = cunwind_now_ns() + TIME_MAX_NS;
   struct cunwind_mapping own;
-  if (!cunwind_find_mapping(arguments->function, &own)) return false;
-  // The list is read as foreign memory, because another thread may change it.
-  uint64_t at = own.link_map;
-  struct link_map map;
-  for (unsigned i = 0; i < MODULES_MAX && read_all(at, &map, sizeof map) && map.l_prev != NULL; i++)
-    at = (uint64_t)(uintptr_t)map.l_prev;
-  for (unsigned i = 0; at != 0 && i < MODULES_MAX && !s.is_over; i++) {
-    if (!read_all(at, &map, sizeof map)) return false;
-    search_module(&s, &map, at == own.link_map);
-    at = (uint64_t)(uintptr_t)map.l_next;
-  }
-  return s.is_whole && (at == 0 || s.is_over);
+  if (!cunwind_find_mapping(u->process, arguments->function, &own)) return false;
+  s.own = own.identity;
+  return u->process->access->each_image(u->process, &own, search_next, &s) && s.is_whole;
 }
 
 #endif

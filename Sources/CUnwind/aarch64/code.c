@@ -165,7 +165,7 @@ enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_addre
   struct cunwind_mapping mapping;
   uint32_t code;
   *target = 0;
-  if (return_address % 4 != 0 || !cunwind_find_mapping(return_address, &mapping)) return NO_MATCH;
+  if (return_address % 4 != 0 || !cunwind_find_mapping(u->process, return_address, &mapping)) return NO_MATCH;
   if (!cunwind_read_instruction(u, return_address - 4, &code)) return NO_MATCH;
   *target = cunwind_call_target(code, return_address - 4);
   if (*target != 0 || cunwind_is_indirect_call(code)) return FOLLOWS_A_CALL;
@@ -208,11 +208,11 @@ uint64_t cunwind_nearest_start(cunwind_unwinder *u, uint64_t lookup) {
 
 // The distance of a function's context of Swift concurrency below the canonical frame address: it lies below the frame
 // record. No other language stores X22 there before anything else is called.
-static uint64_t context_distance(uint64_t function) {
+static uint64_t context_distance(const cunwind_process *process, uint64_t function) {
   uint32_t code[24];
   struct cunwind_prologue p;
   memset(&p, 0, sizeof p);
-  size_t count = cunwind_read(function, code, sizeof code) / sizeof *code;
+  size_t count = cunwind_read(process, function, code, sizeof code) / sizeof *code;
   int64_t context = 0;
   for (size_t i = 0; i < count; i++) {
     if (cunwind_is_branch(code[i]) || p.is_irregular) break;
@@ -228,11 +228,11 @@ static uint64_t context_distance(uint64_t function) {
 
 // Functions of Swift concurrency are in no unwind table. The nearest setting of the frame pointer before `address` is of
 // the function that has it, if that has a frame record.
-static uint64_t function_with_record(uint64_t address) {
+static uint64_t function_with_record(const cunwind_process *process, uint64_t address) {
   uint32_t code[64];
   bool has_found = false;
   for (uint64_t end = address & ~3ull; address - end < GAP_LENGTH && end > sizeof code; end -= sizeof code) {
-    if (cunwind_read(end - sizeof code, code, sizeof code) != sizeof code) return 0;
+    if (cunwind_read(process, end - sizeof code, code, sizeof code) != sizeof code) return 0;
     for (size_t i = sizeof code / sizeof *code; i > 0; i--) {
       uint32_t one = code[i - 1];
       uint64_t at = end - sizeof code + 4 * (i - 1);
@@ -243,15 +243,15 @@ static uint64_t function_with_record(uint64_t address) {
   return 0;
 }
 
-uint64_t cunwind_context_distance(uint64_t address) {
-  uint64_t start = function_with_record(address);
-  return start != 0 ? context_distance(start) : 0;
+uint64_t cunwind_context_distance(const cunwind_process *process, uint64_t address) {
+  uint64_t start = function_with_record(process, address);
+  return start != 0 ? context_distance(process, start) : 0;
 }
 
-bool cunwind_is_continuation(uint64_t address) {
+bool cunwind_is_continuation(const cunwind_process *process, uint64_t address) {
   struct cunwind_mapping mapping;
-  return cunwind_find_mapping(address, &mapping) &&
-         (context_distance(address) != 0 || cunwind_function_start(address) == address);
+  return cunwind_find_mapping(process, address, &mapping) &&
+         (context_distance(process, address) != 0 || cunwind_function_start(process, address) == address);
 }
 
 #endif

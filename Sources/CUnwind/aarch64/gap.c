@@ -196,7 +196,7 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
     w->result.approximate |= w->ip >= CUNWIND_SMALLEST_PAGE;
     return go_on(u, w, link, w->sp, frame_pointer);
   }
-  if (!has_code || !cunwind_find_mapping(lookup, &mapping)) return false;
+  if (!has_code || !cunwind_find_mapping(u->process, lookup, &mapping)) return false;
   if (match != NO_MATCH && cunwind_is_stub(u, w->ip, &depth)) return go_on(u, w, link, w->sp + depth, frame_pointer);
   if (follows_a_call) {
     uint64_t start = called_function(u, link, lookup);

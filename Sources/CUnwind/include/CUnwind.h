@@ -8,8 +8,8 @@
 #ifndef CUNWIND_H
 #define CUNWIND_H
 
-#include "cunwind_memory.h"
 #include "cunwind_perf.h"
+#include "cunwind_process.h"
 #include "cunwind_snapshot.h"
 #include "cunwind_thread.h"
 #include "cunwind_timer.h"

@@ -4,7 +4,7 @@
 
 #include "cunwind_snapshot.h"
 
-/// Whether this process may sample its own threads by perf events. Opens nothing. False under a seccomp filter of the
+/// Whether this process may sample threads of its user by perf events. Opens nothing. False under a seccomp filter of the
 /// calling thread's, which may kill for a call that it does not know.
 bool cunwind_perf_is_permitted(void);
 
@@ -13,11 +13,12 @@ bool cunwind_perf_is_permitted(void);
 /// next event takes 8 to 16 ms to open. Other threads' context switches cost the same with it and without.
 void cunwind_perf_keep_ready(void);
 
-/// An event on one thread. Opened, used and closed by one thread of this process.
+/// An event on one thread of a process. Opened, used and closed by one thread of this process.
 typedef struct cunwind_perf {
   int descriptor;
   /// Whether a thread inside a system call is sampled, too.
   bool samples_kernel;
+  cunwind_process *process;
   int32_t thread;
   void *pages;
   size_t size;
@@ -25,7 +26,7 @@ typedef struct cunwind_perf {
 
 /// Opens an event, disabled, about 60 us. While it is open the thread's context switches cost a little more.
 /// @return CUNWIND_CAPTURED if it is open.
-enum cunwind_capture_result cunwind_perf_open(cunwind_perf *perf, int32_t thread);
+enum cunwind_capture_result cunwind_perf_open(cunwind_perf *perf, cunwind_process *process, int32_t thread);
 
 /// Asks for one sample, `CUNWIND_PERF_PERIOD_NS` of the thread's processor time from now. @return false if it cannot.
 bool cunwind_perf_request(cunwind_perf *perf);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cunwind_process.h"
 #include "cunwind_registers.h"
 
 /// The most bytes kept of a stack. Frames further out are read from live memory, and the backtrace says so
@@ -23,12 +24,12 @@ typedef struct cunwind_snapshot {
   unsigned char *stack;
 } cunwind_snapshot;
 
-/// Claims the process's one snapshot memory: from before a capture until its stack has been
+/// Claims the snapshot memory of a process's handle: from before a capture until its stack has been
 /// unwound. @return false while it is in use.
-bool cunwind_snapshot_claim(void);
+bool cunwind_snapshot_claim(cunwind_process *process);
 
 /// Gives the snapshot memory back.
-void cunwind_snapshot_release(void);
+void cunwind_snapshot_release(cunwind_process *process);
 
 enum cunwind_capture_result {
   CUNWIND_CAPTURED = 0,
@@ -49,6 +50,7 @@ enum cunwind_capture_result {
 /// claimed the snapshot memory. Of a stack whose end is unknown only the innermost 64 KiB are copied: what lies beyond
 /// its end belongs to something else, and may be slow to read. @return false if an abandoned handler still copies into
 /// it.
-bool cunwind_snapshot_read(uint64_t stack_pointer, uint64_t stack_highest, cunwind_snapshot *snapshot);
+bool cunwind_snapshot_read(cunwind_process *process, uint64_t stack_pointer, uint64_t stack_highest,
+                           cunwind_snapshot *snapshot);
 
 #endif

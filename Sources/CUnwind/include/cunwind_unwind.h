@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cunwind_memory.h"
+#include "cunwind_process.h"
 #include "cunwind_snapshot.h"
 
 /// Opens libunwind's remote API. It takes the dynamic loader's lock, so call it when the watch
@@ -16,10 +16,10 @@ const char *cunwind_load(void);
 
 #if defined(__x86_64__)
 /// Whether a system call that ends at `counter` is made by the function of glibc 2.41 or later that is given the number of any cancellable
-/// call, after a successful `cunwind_load`.
+/// call, after a successful `cunwind_load`. False for another process, whose functions are not known.
 /// @param returns_to becomes what lies at the stack pointer then.
 /// @param number_offset becomes how far above the stack pointer the number lies.
-bool cunwind_is_cancellable_call(uint64_t counter, uint64_t *returns_to, uint64_t *number_offset);
+bool cunwind_is_cancellable_call(const cunwind_process *process, uint64_t counter, uint64_t *returns_to, uint64_t *number_offset);
 #endif
 
 enum cunwind_end {
@@ -60,9 +60,9 @@ typedef struct cunwind_backtrace {
 
 typedef struct cunwind_unwinder cunwind_unwinder;
 
-/// Makes an unwinder (about 300 KiB, allocated once). Used by one thread at a time.
+/// Makes an unwinder for stacks of the process (about 300 KiB, allocated once). Used by one thread at a time.
 /// @return NULL before a successful `cunwind_load`, or without memory.
-cunwind_unwinder *cunwind_unwinder_create(void);
+cunwind_unwinder *cunwind_unwinder_create(cunwind_process *process);
 
 /// Frees the unwinder.
 void cunwind_unwinder_destroy(cunwind_unwinder *unwinder);
@@ -81,11 +81,11 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *unwinder, const cunwind_snaps
 
 /// Whether the function that holds `address` keeps its context of Swift concurrency on the stack, by its prologue.
 /// @return its distance below the function's canonical frame address, or 0 if it does not.
-uint64_t cunwind_context_distance(uint64_t address);
+uint64_t cunwind_context_distance(const cunwind_process *process, uint64_t address);
 
 /// Whether code of a module begins at `address` that a function of Swift concurrency can continue with: one that keeps its
 /// context, which not all unwind tables have, or the beginning of a function by the table.
-bool cunwind_is_continuation(uint64_t address);
+bool cunwind_is_continuation(const cunwind_process *process, uint64_t address);
 
 #if defined(__x86_64__)
 

@@ -84,19 +84,20 @@ int64_t cunwind_prologue_depth(const unsigned char *code, size_t length) {
   return depth;
 }
 
-static bool keeps_context(uint64_t function) {
+static bool keeps_context(const cunwind_process *process, uint64_t function) {
   unsigned char code[20];
-  return cunwind_prologue_keeps_context(code, cunwind_read(function, code, sizeof code));
+  return cunwind_prologue_keeps_context(code, cunwind_read(process, function, code, sizeof code));
 }
 
-uint64_t cunwind_context_distance(uint64_t address) {
-  uint64_t start = cunwind_function_start(address);
-  return start != 0 && keeps_context(start) ? 24 : 0;
+uint64_t cunwind_context_distance(const cunwind_process *process, uint64_t address) {
+  uint64_t start = cunwind_function_start(process, address);
+  return start != 0 && keeps_context(process, start) ? 24 : 0;
 }
 
-bool cunwind_is_continuation(uint64_t address) {
+bool cunwind_is_continuation(const cunwind_process *process, uint64_t address) {
   struct cunwind_mapping mapping;
-  return cunwind_find_mapping(address, &mapping) && (keeps_context(address) || cunwind_function_start(address) == address);
+  return cunwind_find_mapping(process, address, &mapping) &&
+         (keeps_context(process, address) || cunwind_function_start(process, address) == address);
 }
 
 int cunwind_call_before(const unsigned char code[8], int32_t *displacement) {

@@ -10,7 +10,6 @@
 #include "../modules.h"
 #include "../unwinder.h"
 #include "code.h"
-#include "cunwind_memory.h"
 
 // Words of the stack that are searched for a frame pointer: 64 KiB.
 #define SCAN_LIMIT 8192u
@@ -22,7 +21,7 @@ enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_addre
   unsigned char code[8];
   int32_t displacement = 0;
   *target = 0;
-  if (!cunwind_find_mapping(return_address, &mapping)) return NO_MATCH;
+  if (!cunwind_find_mapping(u->process, return_address, &mapping)) return NO_MATCH;
   if (!cunwind_read_cached(u, return_address - 8, code, sizeof code)) return NO_MATCH;
   switch (cunwind_call_before(code, &displacement)) {
     case 2:
@@ -69,7 +68,7 @@ static bool any_code(cunwind_unwinder *u, const struct function *function, size_
   unsigned char code[1024];
   for (uint64_t at = function->start; at < function->end; at += sizeof code - length + 1) {
     size_t wanted = function->end - at < sizeof code ? (size_t)(function->end - at) : sizeof code;
-    size_t read = cunwind_read(at, code, wanted);
+    size_t read = cunwind_read(u->process, at, code, wanted);
     for (size_t i = 0; i + length <= read; i++)
       if (is_it(u, code + i, at + i, argument)) return true;
     if (read < sizeof code) break;
@@ -256,11 +255,11 @@ static bool walk_from(cunwind_unwinder *u, struct cunwind_walk *w, const struct 
 // What a frame pointer leads to, the worst first. A way is unlikely that ends at a zero, or leads through code of no module.
 enum outcome { NOTHING, NOWHERE_BUT_CERTAIN, UNLIKELY, OUTERMOST_FRAME };
 
-static enum outcome outcome_of(const struct cunwind_walk *w, size_t from, bool is_certain) {
+static enum outcome outcome_of(cunwind_unwinder *u, const struct cunwind_walk *w, size_t from, bool is_certain) {
   struct cunwind_mapping mapping;
   if (w->result.end == CUNWIND_END_LOST) return is_certain ? NOWHERE_BUT_CERTAIN : NOTHING;
   for (size_t i = from + 1; i < w->result.count; i++)
-    if (!cunwind_find_mapping(w->frames[i].address, &mapping)) return UNLIKELY;
+    if (!cunwind_find_mapping(u->process, w->frames[i].address, &mapping)) return UNLIKELY;
   return w->ended_at_zero ? UNLIKELY : OUTERMOST_FRAME;
 }
 
@@ -282,7 +281,7 @@ void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_wa
     bool at_its_place = search.stage == AT_ITS_PLACE;
     if (!walk_from(u, w, &frame, candidate, !at_its_place)) break;
     if (search.is_probed) return;
-    enum outcome outcome = outcome_of(w, from, search.stage <= CALLED_DIRECTLY);
+    enum outcome outcome = outcome_of(u, w, from, search.stage <= CALLED_DIRECTLY);
     if (best == OUTERMOST_FRAME) rivals++;
     bool is_better = outcome > best || (outcome == OUTERMOST_FRAME && best == OUTERMOST_FRAME &&
                                         any_direct_call(u, w, from, &chosen, settles_doubt));

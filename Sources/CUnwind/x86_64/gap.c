@@ -64,7 +64,7 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
   struct cunwind_mapping mapping;
   unsigned char code[48];
   struct cunwind_saves saves = {.count = 0, .depth = 0};
-  bool in_module = cunwind_find_mapping(lookup, &mapping);
+  bool in_module = cunwind_find_mapping(u->process, lookup, &mapping);
   for (uint64_t i = 0; in_module && i < GAP_WORDS && !found; i++) {
     at = w->sp + 8 * i;
     if (!is_on_stack(u, w, at) || !cunwind_read_word(u, at, &caller)) break;

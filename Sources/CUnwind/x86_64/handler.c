@@ -9,7 +9,7 @@
 
 #if CUNWIND_HAS_STACKS && defined(__x86_64__)
 
-#include "cancellable.h"
+#include "../process_internal.h"
 #include "cunwind_timer.h"
 
 // As in CLinux/close_range.h: CUnwind imports no target.
@@ -76,9 +76,9 @@ UNSANITIZED static bool read_word(uint64_t address, int64_t *word) {
 UNSANITIZED static bool restart_cancellable(greg_t *gregs) {
   uint64_t rip = (uint64_t)gregs[REG_RIP], rsp = (uint64_t)gregs[REG_RSP];
   int64_t number, returns_to;
-  if (rip == cunwind_cancellable.inner_call_end) {
-    if (!read_word(rsp, &returns_to) || (uint64_t)returns_to != cunwind_cancellable.inner_returns_to) return false;
-    if (!read_word(rsp + cunwind_cancellable.number_offset, &number) || !is_repeatable(number)) return false;
+  if (rip == cunwind_own.cancellable.inner_call_end) {
+    if (!read_word(rsp, &returns_to) || (uint64_t)returns_to != cunwind_own.cancellable.inner_returns_to) return false;
+    if (!read_word(rsp + cunwind_own.cancellable.number_offset, &number) || !is_repeatable(number)) return false;
     gregs[REG_RAX] = number;
     gregs[REG_RIP] -= 2;
     return true;
@@ -96,7 +96,7 @@ UNSANITIZED static bool restart_cancellable(greg_t *gregs) {
 UNSANITIZED void cunwind_arch_restart_call(ucontext_t *context) {
   greg_t *gregs = context->uc_mcontext.gregs;
   if ((uint64_t)gregs[REG_RAX] != (uint64_t)-EINTR) return;
-  if (cunwind_cancellable.inner != 0 && restart_cancellable(gregs)) return;
+  if (cunwind_own.cancellable.inner != 0 && restart_cancellable(gregs)) return;
   gregs[REG_RIP] -= call_length((uint64_t)gregs[REG_RAX], (uint64_t)gregs[REG_RIP]);
 }
 

@@ -21,7 +21,7 @@ final class FrameReader {
   private var knownModules: [ObjectIdentifier: LoadedModule] = [:]
   private static let knownLimit = 512
 
-  init(executablePath: String) { modules = ModuleMap(executablePath: executablePath) }
+  init(executablePath: String) { modules = ModuleMap(executablePath: executablePath, of: .own) }
 
   /// Forgets where modules lie: some may have been unloaded.
   ///
@@ -62,7 +62,7 @@ final class FrameReader {
       functions.removeAll(keepingCapacity: true)
       knownModules.removeAll(keepingCapacity: true)
     }
-    let start = cunwind_function_start(address)
+    let start = cunwind_function_start(cunwind_own_process(), address)
     let function = start > 0 ? start &- module.loadBias : offset
     (functions[key], knownModules[key.module]) = (function, module)
     return function

@@ -20,13 +20,13 @@ static cunwind_module modules[8];
 static size_t module_count;
 
 static void add_module(const void *address) {
-  if (address != NULL && module_count < 8 && cunwind_find_module((uint64_t)(uintptr_t)address, &modules[module_count]))
+  if (address != NULL && module_count < 8 && cunwind_find_module(cunwind_own_process(), (uint64_t)(uintptr_t)address, &modules[module_count]))
     module_count++;
 }
 
 static void begin(void) {
   if (cunwind_load() != NULL) abort();
-  unwinder = cunwind_unwinder_create();
+  unwinder = cunwind_unwinder_create(cunwind_own_process());
   if (unwinder == NULL) abort();
   add_module((const void *)(uintptr_t)&qsort);
   add_module((const void *)(uintptr_t)&fuzz_unwind);

@@ -15,7 +15,7 @@ enum RunningThread {
   static func run() throws -> [BenchmarkRow] {
     let signal = cunwind_timer_signal(0)
     guard signal > 0, target_install_empty_handler() else { throw BenchmarkError("no signal is free") }
-    guard cunwind_load() == nil, let unwinder = cunwind_unwinder_create() else { throw BenchmarkError("no libunwind") }
+    guard cunwind_load() == nil, let unwinder = cunwind_unwinder_create(cunwind_own_process()) else { throw BenchmarkError("no libunwind") }
     defer { cunwind_unwinder_destroy(unwinder) }
     var unwound = [cunwind_frame](repeating: cunwind_frame(), count: 2048)
     let tick = target_tick_length() / 1e3
@@ -28,10 +28,10 @@ enum RunningThread {
       target_start(target, last) { cunwind_prepare_thread_for_timer() }
       defer { target_stop(target) }
       guard claim() else { throw BenchmarkError("the snapshot memory is taken") }
-      defer { cunwind_snapshot_release() }
+      defer { cunwind_snapshot_release(cunwind_own_process()) }
       var gaps = (nothing: [Double](), sent: [Double](), empty: [Double](), perf: [Double](), timer: [Double]())
       var perf = cunwind_perf()
-      let hasPerf = cunwind_perf_open(&perf, target_thread(target)) == CUNWIND_CAPTURED
+      let hasPerf = cunwind_perf_open(&perf, cunwind_own_process(), target_thread(target)) == CUNWIND_CAPTURED
       defer { cunwind_perf_close(&perf) }
       var bytes = 0
       func gap(_ interrupt: () -> Bool) -> Double? {
@@ -97,7 +97,7 @@ enum RunningThread {
 
   static func claim() -> Bool {
     for _ in 0..<1000 {
-      if cunwind_snapshot_claim() { return true }
+      if cunwind_snapshot_claim(cunwind_own_process()) { return true }
       usleep(1000)
     }
     return false

@@ -10,7 +10,9 @@ import Foundation
 enum Unwinding {
   static func run() throws -> [BenchmarkRow] {
     if let problem = cunwind_load() { throw BenchmarkError(String(cString: problem)) }
-    guard let unwinder = cunwind_unwinder_create() else { throw BenchmarkError("no memory for an unwinder") }
+    guard let unwinder = cunwind_unwinder_create(cunwind_own_process()) else {
+      throw BenchmarkError("no memory for an unwinder")
+    }
     defer { cunwind_unwinder_destroy(unwinder) }
     return try [(TARGET_RUNS, "running"), (TARGET_WAITS, "blocked")].flatMap { leaf, state in
       let target = target_create(leaf, 200)!
@@ -18,7 +20,7 @@ enum Unwinding {
       defer { target_stop(target) }
       usleep(20_000)
       guard RunningThread.claim() else { throw BenchmarkError("the snapshot memory is taken") }
-      defer { cunwind_snapshot_release() }
+      defer { cunwind_snapshot_release(cunwind_own_process()) }
       var snapshot = cunwind_snapshot()
       try take(target, leaf, &snapshot)
       var frames = [cunwind_frame](repeating: cunwind_frame(), count: 2048)
@@ -54,10 +56,10 @@ enum Unwinding {
       }
       return
     }
-    let probe = ThreadProbe(thread: thread)
+    let probe = ThreadProbe(thread: thread, of: .own)
     for _ in 0..<1000 {
       guard case .blocked(let call) = probe.activity() else { continue }
-      guard cunwind_snapshot_read(call.stackPointer, 0, &snapshot) else { break }
+      guard cunwind_snapshot_read(cunwind_own_process(), call.stackPointer, 0, &snapshot) else { break }
       snapshot.registers.16 = call.programCounter
       snapshot.registers.7 = call.stackPointer
       snapshot.known = 1 << 16 | 1 << 7
@@ -72,7 +74,7 @@ enum Snapshots {
   /// By a perf event where that is permitted, or by the timer.
   static func take(of thread: Int32, into snapshot: inout cunwind_snapshot) -> Bool {
     var perf = cunwind_perf()
-    if cunwind_perf_open(&perf, thread) == CUNWIND_CAPTURED {
+    if cunwind_perf_open(&perf, cunwind_own_process(), thread) == CUNWIND_CAPTURED {
       defer { cunwind_perf_close(&perf) }
       return cunwind_perf_request(&perf) && cunwind_perf_wait(&perf, 1_000_000_000, &snapshot) == CUNWIND_CAPTURED
     }
