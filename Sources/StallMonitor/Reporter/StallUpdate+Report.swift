@@ -1,4 +1,5 @@
 import StallCapture
+import StallDetection
 import StallReport
 
 extension StallUpdate {
@@ -7,7 +8,7 @@ extension StallUpdate {
     let sample = episode.heaviest
     let evidence = evidence(sample)
     let stack = sample?.stack ?? []
-    let isRunning = if case .running = sample?.activity { true } else { false }
+    let isRunning = sample?.activity == .running
     let duration = episode.duration(at: end)
     var report = Report(
       time: time, event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: loop.threshold,
@@ -39,13 +40,7 @@ extension StallUpdate {
   private func evidence(_ sample: Episode.Sample?) -> Verdict.Evidence {
     var evidence = Verdict.Evidence()
     evidence.watchEnded = watchEnded
-    if let activity = sample?.activity {
-      switch activity {
-      case .running: evidence.state = "running"
-      case .blocked: evidence.state = "blocked"
-      case .unknown: break
-      }
-    }
+    evidence.state = sample?.activity.reported
     if sample?.cause == episode.cause {
       evidence.wait = sample?.wait
       evidence.waitedFor = sample?.waitedFor ?? .thread
