@@ -41,6 +41,8 @@ let package = Package(
     .target(name: "LoopEngine", dependencies: ["CLinux", "PlatformLibc", "TurnSource"]),
     // The report as data: no input or output, no threads.
     .target(name: "StallReport", dependencies: ["PlatformLibc"]),
+    // Decisions: time, readings and samples in, decisions out. No clock, no threads, no input or output.
+    .target(name: "StallDetection", dependencies: ["StallReport"]),
     // Names for addresses.
     .target(name: "StallNaming", dependencies: ["CSymbols", "PlatformLibc", "StallReport"]),
     // What threads do, as addresses and module identities.
@@ -49,8 +51,8 @@ let package = Package(
     .target(
       name: "StallMonitor",
       dependencies: [
-        "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallNaming",
-        "StallCapture",
+        "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallDetection",
+        "StallNaming", "StallCapture",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -104,12 +106,17 @@ let package = Package(
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
     // What all test targets use: victims, written lines, the corpus, waiting, suites that take turns. Packages under Integrations have it by a link.
-    .target(name: "TestSupport", dependencies: ["StallReport", "StallNaming"], path: "Tests/TestSupport"),
+    .target(
+      name: "TestSupport", dependencies: ["StallReport", "StallDetection", "StallNaming"], path: "Tests/TestSupport"),
     // Processes watched and unwatched, side by side: the scenarios, `make matrix`, and the suites.
     .target(name: "Matrix", dependencies: ["TestSupport"], path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
     .testTarget(name: "StallReportTests", dependencies: ["StallReport", "StallMonitor", "stalld", "TestSupport"]),
+    .testTarget(
+      name: "StallDetectionTests",
+      dependencies: ["StallDetection", "StallMonitor", "StallCapture", "StallReport", "TestSupport"],
+      exclude: ["Fixtures"]),
     .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"]),
     .testTarget(
       name: "LoopEngineTests",
@@ -117,16 +124,17 @@ let package = Package(
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "StallReport", "StallNaming", "StallCapture", "LoopEngine", "TurnSource", "CUnwind",
-        "CSymbols",
-        "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim",
+        "StallMonitor", "StallReport", "StallDetection", "StallNaming", "StallCapture", "LoopEngine", "TurnSource",
+        "CUnwind", "CSymbols", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim",
+        "DispatchMainVictim",
         "AsyncMainVictim", "AsyncStackVictim", "TaskVictim",
         "ThrowVictim", "stalld", "TestSupport",
       ]),
     .testTarget(
       name: "StalldTests",
       dependencies: [
-        "stalld", "CLinux", "DescriptorIO", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TestSupport",
+        "stalld", "CLinux", "DescriptorIO", "StallReport", "StallDetection", "StallCapture", "LoopEngine",
+        "StallVictim", "TestSupport",
       ]),
   ],
   swiftLanguageModes: [.v6]

@@ -15,6 +15,7 @@ var targets: [Target] = [
   .target(
     name: "LoopEngine", dependencies: ["CLinux", "PlatformLibc", "TurnSource"], path: "Sources/LoopEngine"),
   .target(name: "StallReport", dependencies: ["PlatformLibc"], path: "Sources/StallReport"),
+  .target(name: "StallDetection", dependencies: ["StallReport"], path: "Sources/StallDetection"),
   .target(
     name: "StallNaming", dependencies: ["CSymbols", "PlatformLibc", "StallReport"], path: "Sources/StallNaming"),
   .target(
@@ -23,11 +24,13 @@ var targets: [Target] = [
   .target(
     name: "StallMonitor",
     dependencies: [
-      "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallNaming", "StallCapture",
+      "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallDetection",
+      "StallNaming", "StallCapture",
     ],
     path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
-  .target(name: "TestSupport", dependencies: ["StallReport", "StallNaming"], path: "Tests/TestSupport"),
+  .target(
+    name: "TestSupport", dependencies: ["StallReport", "StallDetection", "StallNaming"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [
@@ -39,7 +42,10 @@ if isForThreads {
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
       name: "PulseTests",
-      dependencies: ["StallMonitor", "StallCapture", "StallReport", "LoopEngine", "TurnSource", "CLinux"],
+      dependencies: [
+        "StallMonitor", "StallDetection", "StallCapture", "StallReport", "LoopEngine", "TurnSource", "CLinux",
+        "TestSupport",
+      ],
       path: "Tests/StallMonitorTests",
       sources: [
         "HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "TurnSourceRegistryTests.swift",

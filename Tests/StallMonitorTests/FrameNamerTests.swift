@@ -1,6 +1,8 @@
 import CSymbols
 import Glibc
+import StallDetection
 import StallReport
+import TestSupport
 import Testing
 
 @testable import StallMonitor
@@ -54,10 +56,10 @@ import Testing
   /// Different places of one function, by its name.
   @Test func samplesOfOneFunctionAreCountedTogetherOnceTheyHaveNames() throws {
     func sample(_ offset: UInt64) -> Episode.Sample {
-      Episode.Sample(activity: .running, cause: .running, stack: [StackFrame(module: "/app", offset: offset)])
+      Episode.Sample(activity: .running, stack: [StackFrame(module: "/app", offset: offset)])
     }
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
-    for (offset, time) in [(16, 100), (32, 300), (17, 600)] as [(UInt64, UInt64)] {
+    var episode = Episode(id: "x", turn: TurnWord(phase: .afterWaiting, stamp: 0), start: 0)
+    for (offset, time) in [(16, 100), (32, 300), (17, 600)] as [(UInt64, Instant)] {
       episode.add(sample(offset), at: time)
     }
     #expect(episode.heaviest?.stack.first?.offset == 32)
@@ -72,9 +74,9 @@ import Testing
 
   /// What there is no room for keeps its time and its cause.
   @Test func stallWithoutRoomHasNoStackAndSaysWhy() {
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
+    var episode = Episode(id: "x", turn: TurnWord(phase: .afterWaiting, stamp: 0), start: 0)
     let stack = (0..<200).map { StackFrame(module: "/app", offset: $0) }
-    episode.add(Episode.Sample(thread: 7, activity: .running, cause: .running, stack: stack), at: 300)
+    episode.add(Episode.Sample(thread: 7, activity: .running, stack: stack), at: 300)
     let size = episode.size
     episode.dropStacks()
     #expect(episode.size < size / 10)

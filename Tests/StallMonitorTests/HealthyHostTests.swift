@@ -1,4 +1,5 @@
 import Foundation
+import StallDetection
 import TestSupport
 import Testing
 import VictimC
@@ -190,44 +191,43 @@ extension WatchedHosts {
 
     /// A virtual machine that slept for hours, seen through the watchdog's lateness.
     @Test func machineThatSleptWasFrozen() throws {
-      var freezes = FreezeDetector()
-      freezes.willWait()
+      let freezes = FreezeDetector()
+      let before = freezes.counts()
       let hours: UInt64 = 3 * 3600 * 1_000_000_000
-      let result = freezes.freeze(lateness: hours, of: hours + 7)
+      let result = freezes.freeze(since: before, lateness: hours, of: hours + 7)
       let freeze = try #require(result)
       // But for what this thread itself has waited for a processor meanwhile.
       #expect(freeze.atLeast <= hours && freeze.atLeast > hours - 60_000_000_000)
       #expect(freeze.atMost == hours + 7)
-      let punctual = freezes.freeze(lateness: FreezeDetector.limit, of: hours)
+      let punctual = freezes.freeze(since: before, lateness: FreezeEvidence.limit, of: hours)
       #expect(punctual == nil)
     }
 
     /// A freezer of version 1 freezes threads where they sleep, without a trace: the process's group is the evidence.
     @Test(.enabled(if: FreezerGroup.isUsable, "needs root and a freezer of version 1"))
     func freezerGroupThatIsJoinedLaterIsKnown() throws {
-      func freeze(_ detector: inout FreezeDetector) -> FreezeDetector.Freeze? {
-        detector.willWait()
-        return detector.freeze(lateness: 9_000_000_000, of: 9_001_000_000)
+      let freezes = FreezeDetector()
+      func freeze() -> FreezeEvidence.Freeze? {
+        freezes.freeze(since: freezes.counts(), lateness: 9_000_000_000, of: 9_001_000_000)
       }
-      var freezes = FreezeDetector()
       let group = try FreezerGroup()
       defer { group.remove() }
-      let before = freeze(&freezes)
+      let before = freeze()
       #expect(before == nil)
       try group.join()
-      let after = freeze(&freezes)
+      let after = freeze()
       #expect(after != nil)
       try group.leave()
-      let left = freeze(&freezes)
+      let left = freeze()
       #expect(left == nil)
     }
 
     /// A hypervisor takes a processor away, and the kernel counts that for nobody: a late wait is no freeze.
     @Test func watchdogThatIsLateForNoKnownReasonWasNotFrozen() {
-      var freezes = FreezeDetector()
-      freezes.willWait()
+      let freezes = FreezeDetector()
+      let before = freezes.counts()
       usleep(1000)
-      let freeze = freezes.freeze(lateness: 3_000_000_000, of: 3_001_000_000)
+      let freeze = freezes.freeze(since: before, lateness: 3_000_000_000, of: 3_001_000_000)
       #expect(freeze == nil)
     }
 
@@ -240,13 +240,13 @@ extension WatchedHosts {
       let memory = try #require(
         mmap(nil, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), "no memory")
       defer { munmap(memory, pages * 4096) }
-      var freezes = FreezeDetector()
-      freezes.willWait()
+      let freezes = FreezeDetector()
+      let before = freezes.counts()
       for _ in 0..<8 { usleep(1000) }
       for page in 0..<pages { memory.storeBytes(of: 1, toByteOffset: page * 4096, as: UInt8.self) }
       let end = clock() + 150_000
       while isBusy, clock() < end {}
-      let freeze = freezes.freeze(lateness: 200_000_000, of: 201_000_000)
+      let freeze = freezes.freeze(since: before, lateness: 200_000_000, of: 201_000_000)
       #expect((freeze == nil) == isBusy)
     }
 

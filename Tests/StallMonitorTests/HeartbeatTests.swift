@@ -1,6 +1,8 @@
 import Glibc
+import StallDetection
 import StallReport
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import StallCapture
@@ -45,7 +47,7 @@ struct HeartbeatTests {
   private let suspension = Suspension()
   private let host: Loop
   private let loop: WatchedLoop
-  private let now = MonotonicClock.now()
+  private let now = Instant.now()
 
   init() {
     host = Loop(pulse: pulse)
@@ -53,7 +55,8 @@ struct HeartbeatTests {
       label: .init(name: "main", kind: { .mainQueue }), thread: .init(id: getpid()),
       limits: .init(threshold: Self.threshold, suspension: suspension), publication: LoopPublication(pulse: pulse))
     subject.heartbeat = host
-    loop = WatchedLoop(subject, clock: PulseClock())
+    loop = WatchedLoop(
+      subject, pulseClock: PulseClock(), clock: SystemClock(WakeSemaphore()), counters: ProcessCounters())
   }
 
   @Test func loopThatIsNotBeatenIsQuiet() {
@@ -73,10 +76,10 @@ struct HeartbeatTests {
       }
       #expect(loop.check(at: time + 1, frozen: 0) == .checkAgain(at: next))
       // A loop that comes is found before it is an eighth older; a program without one is woken once a minute in the end.
-      #expect(next - time == min(max((time - now) / 8, 10_000_000), 60_000_000_000))
+      #expect(next.since(time) == min(max(time.since(now) / 8, 10_000_000), 60_000_000_000))
       time = next
     }
-    #expect(time - now > 3_600_000_000_000, "150 checks are more than an hour's")
+    #expect(time.since(now) > 3_600_000_000_000, "150 checks are more than an hour's")
     #expect(host.beats == 0)
     // And no more when a run loop turns.
     pulse.turn(.beforeSources)
@@ -101,14 +104,14 @@ struct HeartbeatTests {
     host.state.withLock { ($0.isBeating, $0.mayBegin) = (false, true) }
     pulse.turn(.beforeSources)
     pulse.idle()
-    _ = loop.check(at: MonotonicClock.now(), frozen: 0)
+    _ = loop.check(at: .now(), frozen: 0)
     pulse.turn(.afterWaiting)
-    _ = loop.check(at: pulse.word.stamp + 200_000_000, frozen: 0)
+    _ = loop.check(at: pulse.word.began + 200_000_000, frozen: 0)
     #expect(loop.thread.beginning != nil)
   }
 
   /// Beats are on a grid of the threshold, so that one wake-up serves all loops.
-  private var nextBeat: UInt64 { (now / Self.threshold + 1) * Self.threshold }
+  private var nextBeat: Instant { now.next(onGridOf: Self.threshold) }
 
   @Test func idleLoopIsCheckedOncePerThresholdAndGetsNoBeat() {
     host.state.withLock { $0.isIdle = true }
@@ -158,7 +161,10 @@ struct HeartbeatTests {
     _ = loop.check(at: now, frozen: 0)
     let turn = pulse.word
     #expect(loop.beginEpisode(turn: turn, id: "x", now: now))
-    StallSampler(capture: ThreadCapture(of: .own), reader: FrameReader(executablePath: "/proc/self/exe")).sample(loop)
+    StallSampler(
+      clock: SystemClock(WakeSemaphore()), capture: ThreadCapture(of: .own),
+      reader: FrameReader(executablePath: "/proc/self/exe")
+    ).sample(loop)
     let origin = StallReport.Report.Origin(
       processID: getpid(), executablePath: "/bin/x", serviceName: "x", hostName: "x")
     var update = try #require(loop.update(.started, end: now + 2 * Self.threshold))

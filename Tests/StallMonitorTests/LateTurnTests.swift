@@ -1,9 +1,11 @@
 import CLinux
 import Glibc
 import StallReport
+import TestSupport
 import Testing
 
 @testable import StallCapture
+@testable import StallDetection
 @testable import StallMonitor
 
 /// A turn that was late and over before the watchdog met it is known by the loop's own note.
@@ -18,9 +20,10 @@ struct LateTurnTests {
       WatchedLoop.Subject(
         label: .init(name: "main", kind: { .loop }), thread: .init(id: getpid()),
         limits: .init(threshold: Self.threshold, suspension: suspension),
-        publication: LoopPublication(pulse: pulse)), clock: PulseClock())
+        publication: LoopPublication(pulse: pulse)), pulseClock: PulseClock(),
+      clock: SystemClock(WakeSemaphore()), counters: ProcessCounters(of: .own))
     // The first check has the loop note its turns.
-    _ = loop.takeUnseenTurns(at: MonotonicClock.now(), frozen: 0)
+    _ = loop.takeUnseenTurns(at: .now(), frozen: 0)
   }
 
   /// A turn of at least so many nanoseconds; returns when it began.
@@ -34,7 +37,7 @@ struct LateTurnTests {
   }
 
   private func stalls(frozen: UInt64 = 0) -> [Episode] {
-    loop.takeUnseenTurns(at: MonotonicClock.now(), frozen: frozen).stalls
+    loop.takeUnseenTurns(at: .now(), frozen: frozen).stalls
   }
 
   @Test func lateTurnIsAStallWithItsExactTime() throws {
@@ -43,8 +46,8 @@ struct LateTurnTests {
     let stalls = stalls()
     #expect(stalls.count == 1)
     let stall = try #require(stalls.first)
-    #expect(stall.start == begin && stall.turn.stamp == begin)
-    #expect((begin + 2 * Self.threshold...end).contains(stall.lastSampleTime))
+    #expect(stall.start.nanoseconds == begin && stall.turn.stamp == begin)
+    #expect((begin + 2 * Self.threshold...end).contains(stall.lastSampleTime.nanoseconds))
     #expect(stall.heaviest?.failure == .turnEnded && stall.heaviest?.stack.isEmpty == true)
     #expect(self.stalls().isEmpty, "it is reported once")
   }
@@ -60,14 +63,14 @@ struct LateTurnTests {
     let begin = MonotonicClock.now()
     pulse.turn(.beforeSources, stamp: begin - 2 * Self.threshold)
     pulse.turn(.beforeSources, stamp: begin)
-    #expect(stalls().map(\.lastSampleTime) == [begin])
+    #expect(stalls().map(\.lastSampleTime.nanoseconds) == [begin])
   }
 
   @Test func followedTurnIsReportedOnce() {
     let begin = MonotonicClock.now()
     pulse.turn(.afterWaiting, stamp: begin - 2 * Self.threshold)
-    #expect(loop.check(at: begin, frozen: 0) == .late(pulse.word))
-    #expect(loop.beginEpisode(turn: pulse.word, id: "x", now: begin))
+    #expect(loop.check(at: Instant(begin), frozen: 0) == .late(pulse.word))
+    #expect(loop.beginEpisode(turn: pulse.word, id: "x", now: Instant(begin)))
     pulse.idle()
     #expect(pulse.lateTurns.count == 1)
     #expect(stalls().isEmpty)
@@ -81,8 +84,7 @@ struct LateTurnTests {
     turn(lasting: 3 * Self.threshold)
     #expect(stalls(frozen: 1_000_000_000).isEmpty)
     turn(lasting: 3 * Self.threshold)
-    let begin = MonotonicClock.now()
-    let stall = loop.takeUnseenTurns(at: begin, frozen: Self.threshold / 2).stalls.first
+    let stall = loop.takeUnseenTurns(at: .now(), frozen: Self.threshold / 2).stalls.first
     // The freeze was in the last moments, of which the turn had most.
     #expect((stall?.frozen ?? 0) <= Self.threshold / 2)
     #expect(stall.map { $0.duration(at: $0.lastSampleTime) >= Self.threshold } == true)
@@ -109,7 +111,7 @@ struct LateTurnTests {
     }
     pulse.turn(.afterWaiting, stamp: base)
     pulse.idle()
-    let unseen = loop.takeUnseenTurns(at: base + 1, frozen: 0)
+    let unseen = loop.takeUnseenTurns(at: Instant(base + 1), frozen: 0)
     let all = UInt64(unseen.stalls.count) + unseen.lost
     #expect(all == 80)
     #expect(unseen.stalls.count == Int(CLINUX_LATE_TURNS))

@@ -2,7 +2,9 @@ import CLinux
 import Foundation
 import Glibc
 import LoopEngine
+import StallDetection
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import StallCapture
@@ -86,7 +88,7 @@ struct PulseThreadsTests {
     clinux_turn_after_wait(stamp, 0)
     let turn = shared.pulse.word
     clinux_turn_before_sources(stamp)
-    #expect(shared.pulse.word == Pulse.Word(phase: .beforeSources, stamp: turn.stamp))
+    #expect(shared.pulse.word == TurnWord(phase: .beforeSources, stamp: turn.stamp))
     // A pass without a wait.
     clinux_turn_before_sources(stamp)
     #expect(shared.pulse.word.stamp > turn.stamp)
@@ -98,7 +100,7 @@ struct PulseThreadsTests {
     stamp.pointee.context = UnsafeMutableRawPointer(stamp)
     stamp.pointee.answer = { Answer.word = $0!.load(as: clinux_turn_stamp.self).word.pointee }
     clinux_turn_before_sources(stamp)
-    #expect(Pulse.Word(raw: Answer.word).stamp > late.stamp)
+    #expect(TurnWord(raw: Answer.word).stamp > late.stamp)
     #expect(shared.pulse.word.phase == .beforeSources && shared.pulse.word.stamp > late.stamp)
   }
 
@@ -200,7 +202,7 @@ struct PulseThreadsTests {
     #expect(callouts[1].longest_number == 1)
     let clock = PulseClock(countingTicks: PulseClock.countsTicks())
     clock.learnRate()
-    let times = clock.times(of: callouts[3], now: MonotonicClock.now())
+    let times = clock.times(of: callouts[3], now: .now())
     #expect(times.longest >= 30_000_000 || times.longestNumber != 2)
     #expect(callouts[4].longest == 0 && callouts[4].turn != callouts[3].turn)
   }
@@ -208,7 +210,7 @@ struct PulseThreadsTests {
   /// A watch that begins within a turn counts the rest of it, and the callouts from the current one on.
   @Test func turnInWhichAWatchBeginsIsOne() throws {
     let shared = Shared()
-    let seen = Mutex<[(phase: Pulse.Phase, callouts: UInt64?)]>([])
+    let seen = Mutex<[(phase: TurnPhase, callouts: UInt64?)]>([])
     @Sendable func look() {
       let turn = shared.pulse.word
       seen.withLock { $0.append((turn.phase, shared.pulse.callouts(of: turn)?.count)) }

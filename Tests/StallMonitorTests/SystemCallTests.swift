@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallDetection
 import StallReport
 import Synchronization
 import Testing
@@ -90,7 +91,7 @@ extension CapturesInThisProcess {
         let moment = capture.capture(probe, stackEnd: 0)
         let chain = WaitChain(of: probe, in: moment, with: nil, reader: FrameReader(executablePath: ""))
         if let wait = chain.finding(for: [], FrameNamer()).wait {
-          seen.append((wait, Verdict.cause(of: moment.activity, usage: nil)))
+          seen.append((wait, StallEvidence(activity: ThreadActivity(moment.activity)).cause))
         }
         usleep(5000)
       }

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallDetection
 import Testing
 
 @testable import StallCapture
@@ -83,11 +84,11 @@ struct TickScaleTests {
     .enabled(if: PulseClock.countsTicks(), "the kernel keeps its time by another clock than the counter"))
   func turnBeforeTheRateIsKnown() {
     let clock = PulseClock(countingTicks: true)
-    let word = Pulse.Word(phase: .afterWaiting, stamp: clinux_time_stamp_counter())
+    let word = TurnWord(phase: .afterWaiting, stamp: clinux_time_stamp_counter())
     let after = MonotonicClock.now()
     usleep(50_000)
     clock.learnRate()
-    #expect(clock.time(of: word, now: .max) <= after + 1_000_000)
+    #expect(clock.time(of: word, now: .never).nanoseconds <= after + 1_000_000)
   }
 
   /// The real counter against the real clock.
@@ -99,9 +100,9 @@ struct TickScaleTests {
       usleep(3000)
       clock.observe()
       let before = MonotonicClock.now()
-      let word = Pulse.Word(phase: .afterWaiting, stamp: clinux_time_stamp_counter())
+      let word = TurnWord(phase: .afterWaiting, stamp: clinux_time_stamp_counter())
       let after = MonotonicClock.now()
-      let time = clock.time(of: word, now: .max)
+      let time = clock.time(of: word, now: .never).nanoseconds
       #expect(time + 100_000 >= before && time <= after + 100_000)
     }
   }

@@ -1,4 +1,5 @@
 import Foundation
+import StallDetection
 import StallReport
 import TestSupport
 import Testing
@@ -80,11 +81,11 @@ struct ComputationNamesTests {
     event: StallReport.Report.Event = .ended
   ) -> [UInt8] {
     var episode = Episode(
-      id: String(repeating: "0a", count: 16), turn: Pulse.Word(raw: 5), start: 1000)
+      id: String(repeating: "0a", count: 16), turn: TurnWord(raw: 5), start: 1000)
     for (index, stack) in stacks.enumerated() {
       episode.add(
-        Episode.Sample(thread: 7, activity: .running, cause: .running, stack: stack),
-        at: 2000 + 1_000_000 * UInt64(index))
+        Episode.Sample(thread: 7, activity: .running, stack: stack),
+        at: Instant(2000 + 1_000_000 * UInt64(index)))
     }
     let executable = stacks.joined().first { $0.owner == .host }
     var report = StallReport.Report(

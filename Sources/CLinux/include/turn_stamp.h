@@ -52,7 +52,7 @@ typedef struct clinux_late_turns {
 
 /// The words that a loop stamps, and the functions that it calls in rare cases.
 typedef struct clinux_turn_stamp {
-  /// The pulse's word (see Pulse.Word). The loop's thread is its only writer.
+  /// The pulse's word (see TurnWord). The loop's thread is its only writer.
   uint64_t *word;
   /// Not 0 when the watchdog asks for an answer.
   const uint32_t *attention;
@@ -76,7 +76,7 @@ typedef struct clinux_turn_stamp {
   struct clinux_turn_stamp *next;
 } clinux_turn_stamp;
 
-// Pulse.Phase.
+// TurnPhase.
 enum { CLINUX_PHASES = 3, CLINUX_IN_SOURCES = 1, CLINUX_AFTER_WAIT = 2 };
 
 // False if the watchdog asks for an answer.

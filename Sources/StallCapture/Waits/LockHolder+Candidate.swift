@@ -5,15 +5,6 @@ import StallReport
 /// Only where it is certain: the word that is waited on has the shape of a known lock (``LockLayouts``), its owner is a live
 /// thread of this process, and the waiter's stack, where it has names, is in that lock's function.
 extension LockHolder {
-  /// A thread that is waited for, unless the waiter's stack speaks against it.
-  package struct Candidate: Equatable, Sendable {
-    package var holder: LockHolder
-    package var function: Function
-
-    /// Which function's frame the waiter's stack must have.
-    package enum Function: Sendable { case any, mutex, readLock, writeLock }
-  }
-
   /// Finds the thread that `waiter` may wait for, or nil.
   ///
   /// Reads memory that is certain to be the lock's only while `waiter` is blocked there: the caller checks afterwards whether it still is.

@@ -1,3 +1,4 @@
+import StallDetection
 import StallReport
 
 extension Episode {

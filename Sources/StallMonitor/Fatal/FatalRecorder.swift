@@ -1,5 +1,6 @@
 import CLinux
 import PlatformLibc
+import StallDetection
 import StallReport
 
 /// Keeps the report of a stall in progress, for the case that the process ends during the stall.
@@ -61,7 +62,7 @@ final class FatalRecorder {
   }
 
   /// Keeps a stall's report for the case that the process ends now.
-  func keep(_ report: Report, in record: MappedRecord, turn: Pulse.Word, unless isOver: () -> Bool) {
+  func keep(_ report: Report, in record: MappedRecord, turn: TurnWord, unless isOver: () -> Bool) {
     let line = report.line()
     if record.isOpen { return record.update(line) }
     // A service that ends in each of its stalls, and whose lines nobody takes, must not fill the memory.

@@ -4,7 +4,7 @@ import PlatformLibc
 /// Notifies systemd's watchdog (`WatchdogSec=`) for as long as the loops are healthy.
 ///
 /// Healthy is a loop without a turn that has lasted for the threshold: also one that waits, that has never turned, and that is paused. So
-/// is one whose turn lasts because of the machine (``Episode/isOfTheMachine(at:_:of:)``), for ten minutes.
+/// is one whose turn lasts because of the machine (`Episode.isExcused`), for ten minutes.
 /// Belongs to the watchdog's thread.
 struct ServiceManagerWatchdog: Sendable {
   /// How often it is notified: half of systemd's time, as sd_watchdog_enabled(3) advises.

@@ -1,3 +1,4 @@
+import StallDetection
 import Synchronization
 
 /// Posts the beats of one loop through the courier, at most one at a time.

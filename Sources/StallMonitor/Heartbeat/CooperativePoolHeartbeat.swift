@@ -1,3 +1,4 @@
+import StallReport
 import Synchronization
 
 /// Watches whether Swift concurrency has a thread free, by a task that is to be run.

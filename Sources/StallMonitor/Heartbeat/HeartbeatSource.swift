@@ -1,3 +1,5 @@
+import StallReport
+
 /// What watches a loop that has no observers: work that is queued to it, and is to be run in time.
 ///
 /// A beat in progress is a turn of the loop's pulse: it begins when the beat is queued, and ends

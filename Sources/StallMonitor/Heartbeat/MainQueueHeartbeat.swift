@@ -1,6 +1,7 @@
 import CLinux
 import PlatformLibc
 import StallCapture
+import StallReport
 import Synchronization
 
 /// Watches the main dispatch queue where it is served by libdispatch's workers: in `dispatchMain()` and `@main async`, which give the

@@ -1,6 +1,7 @@
 import CLinux
 import CUnwind
 import StallCapture
+import StallDetection
 import Synchronization
 
 /// Watches a loop of one thread by heartbeats that the loop acknowledges.

@@ -1,5 +1,6 @@
 import CLinux
 import PlatformLibc
+import StallDetection
 import Synchronization
 
 /// Foundation's run loop of the main thread, if the process ever makes it.
@@ -16,7 +17,7 @@ final class FoundationMainLoop: RunLoopSearch {
   /// The turn that the loop was in when it was found: its end is observed, its beginning was not.
   private struct UnseenTurn: @unchecked Sendable {  // The main thread's run loop lives as long as the process.
     var loop: UnsafeMutableRawPointer
-    var word: Pulse.Word
+    var word: TurnWord
 
     /// The same while it lasts.
     ///

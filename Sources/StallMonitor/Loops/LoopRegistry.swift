@@ -1,6 +1,7 @@
 import CLinux
 import PlatformLibc
 import StallCapture
+import StallDetection
 import StallReport
 import Synchronization
 import TurnSource

@@ -1,4 +1,5 @@
 import CLinux
+import StallDetection
 import StallReport
 import TurnSource
 

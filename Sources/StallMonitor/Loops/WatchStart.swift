@@ -109,11 +109,14 @@ struct WatchStart: Sendable {
       StallReporter(origin: origin, namer: namer, publisher: publisher, records: records, actions: actions) {
         semaphore.post()
       })
+    let clock = SystemClock(semaphore)
     return WatchdogWork(
-      of: watchdog,
+      CheckedLoops(
+        watchdog.list, pulseClock: watchdog.pulses.makeClock(), clock: clock, counters: ProcessCounters(of: .own)),
+      clock: clock, freezes: FreezeDetector(),
       stalls: StallFollower(
-        origin: origin, sampler: StallSampler(capture: capture, reader: reader), reporter: reporter,
-        keepsRecords: recorder != nil || recovery != nil, plan: ActionPlan(configuration.actions)),
+        origin: origin, clock: clock, sampler: StallSampler(clock: clock, capture: capture, reader: reader),
+        sink: reporter, keepsRecords: recorder != nil || recovery != nil, plan: ActionPlan(configuration.actions)),
       settings: SettingsFollower(
         configuration, tunings: tunings, suspension: suspension, sinkNames: sink.namesFrames, list: watchdog.list),
       serviceManager: serviceManager, telemetry: telemetry, keepsRecords: recorder != nil)

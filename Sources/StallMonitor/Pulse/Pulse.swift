@@ -1,6 +1,7 @@
 import CLinux
 import CUnwind
 import StallCapture
+import StallDetection
 import Synchronization
 
 /// What a watched loop publishes for the watchdog: one word, stored at each transition.
@@ -16,33 +17,6 @@ import Synchronization
 /// reorder. The watchdog has the fence (`membarrier`), so the loop pays only a
 /// compiler barrier.
 final class Pulse: Sendable {
-  /// Where the loop is.
-  enum Phase: UInt64 {
-    /// Waiting, or not running at all.
-    case idle = 0
-    /// Between BeforeSources and BeforeWaiting, or the next pass.
-    case beforeSources = 1
-    /// Between AfterWaiting and the next BeforeSources.
-    case afterWaiting = 2
-    /// A heartbeat has been queued and not been run.
-    case heartbeat = 3
-  }
-
-  /// The published word: when the turn began, shifted by two, and the phase.
-  ///
-  /// The time is a reading of the processor's counter or of `CLOCK_MONOTONIC`; ``PulseClock`` knows which. Two turns never have
-  /// the same word: their times differ. It is its own sequence number.
-  struct Word: Equatable {
-    var raw: UInt64
-
-    init(raw: UInt64) { self.raw = raw }
-    init(phase: Phase, stamp: UInt64) { raw = stamp << 2 | phase.rawValue }
-
-    var phase: Phase { Phase(rawValue: raw & 3) ?? .idle }
-    /// When the turn began; for `idle`, when the turn before it began.
-    var stamp: UInt64 { raw >> 2 }
-  }
-
   /// What the watchdog wants to be woken for.
   private enum Attention {
     /// Any transition: the watchdog is parked.
@@ -68,12 +42,16 @@ final class Pulse: Sendable {
   // Where membarrier is missing the loop pays for the fence.
   private let fencesItself: Bool
   private let countsTicks: Bool
+  // The time at which a followed turn ends.
+  private let now: @Sendable () -> Instant
   // Where the end of a followed turn is stored beside.
   private let marks: EndMarks?
 
   init(
-    semaphore: WakeSemaphore, fencesItself: Bool, countsTicks: Bool = false, marks: EndMarks? = nil
+    semaphore: WakeSemaphore, fencesItself: Bool, countsTicks: Bool = false, marks: EndMarks? = nil,
+    now: @escaping @Sendable () -> Instant = { .now() }
   ) {
+    self.now = now
     self.marks = marks
     self.semaphore = semaphore
     self.fencesItself = fencesItself
@@ -95,10 +73,10 @@ final class Pulse: Sendable {
   // MARK: The loop's side
 
   /// A turn begins, now.
-  func turn(_ phase: Phase) { turn(phase, stamp: stampNow()) }
+  func turn(_ phase: TurnPhase) { turn(phase, stamp: stampNow()) }
 
   /// A turn has begun at the time of this stamp.
-  func turn(_ phase: Phase, stamp time: UInt64) { clinux_turn_begin(stamp, time, phase.rawValue) }
+  func turn(_ phase: TurnPhase, stamp time: UInt64) { clinux_turn_begin(stamp, time, phase.rawValue) }
 
   /// A reading of the clock that turns are stamped with.
   func stampNow() -> UInt64 { clinux_turn_clock(stamp) }
@@ -107,7 +85,7 @@ final class Pulse: Sendable {
   func idle() { clinux_turn_end(stamp) }
 
   /// Ends a turn, unless it has ended: of several threads, one does.
-  func end(_ turn: Word) {
+  func end(_ turn: TurnWord) {
     if turn.phase != .idle { clinux_turn_end_unseen(stamp, turn.raw) }
   }
 
@@ -139,7 +117,7 @@ final class Pulse: Sendable {
     // An episode that is asked for in between has its time, too.
     while !isAnswered {
       // Relaxed: the exchange after it publishes it, to a watchdog that finds the attention taken.
-      if asked & Attention.episode != 0 { recovered.store(MonotonicClock.now(), ordering: .relaxed) }
+      if asked & Attention.episode != 0 { recovered.store(now().nanoseconds, ordering: .relaxed) }
       (isAnswered, asked) = attention.compareExchange(
         expected: asked, desired: 0, ordering: .sequentiallyConsistent)
     }
@@ -159,13 +137,13 @@ final class Pulse: Sendable {
   // MARK: The watchdog's side
 
   /// Publishes a word in the loop's place, unless it has published another than `last`; whether that was done.
-  func replace(_ last: Word, by new: Word) -> Bool {
+  func replace(_ last: TurnWord, by new: TurnWord) -> Bool {
     published.compareExchange(expected: last.raw, desired: new.raw, ordering: .sequentiallyConsistent).exchanged
   }
 
   /// The last published word.
   // Acquiring, for what the loop's thread stored before it: see `publish`.
-  var word: Word { Word(raw: published.load(ordering: .acquiring)) }
+  var word: TurnWord { TurnWord(raw: published.load(ordering: .acquiring)) }
 
   /// Asks for a post at the next transition.
   ///
@@ -184,10 +162,10 @@ final class Pulse: Sendable {
   func cancelEpisode() { attention.bitwiseAnd(~Attention.episode, ordering: .sequentiallyConsistent) }
 
   /// When the turn of the episode ended, or nil while it lasts.
-  var episodeEnd: UInt64? {
+  var episodeEnd: Instant? {
     // Acquiring: the exchange that has taken the request comes after the store of the time.
     if attention.load(ordering: .acquiring) & Attention.episode != 0 { return nil }
-    return recovered.load(ordering: .relaxed)
+    return Instant(recovered.load(ordering: .relaxed))
   }
 
   /// Has the loop note turns that last longer than so many units of its stamps; ``noLimit``: none.
@@ -206,7 +184,7 @@ final class Pulse: Sendable {
   }
 
   /// What the loop has called in a turn so far, or until its end if that is known; nil if it has called nothing, or does not say.
-  func callouts(of turn: Word) -> clinux_callouts? {
+  func callouts(of turn: TurnWord) -> clinux_callouts? {
     var copy = clinux_callouts()
     var kept = clinux_callouts()
     let isKnown = clinux_callouts_read(callouts, turn.stamp, &copy)

@@ -1,6 +1,7 @@
 import CLinux
 import PlatformLibc
 import StallCapture
+import StallDetection
 import StallReport
 
 /// Reads the times in a pulse's words.
@@ -53,8 +54,10 @@ final class PulseClock {
   func observe() { scale?.observe(Self.read()) }
 
   /// The monotonic time in a word, never later than now.
-  func time(of word: Pulse.Word, now: UInt64) -> UInt64 {
-    min(scale?.time(of: word.stamp) ?? word.stamp, now)
+  func time(of word: TurnWord, now: Instant) -> Instant { time(of: word.stamp, now: now) }
+
+  private func time(of stamp: UInt64, now: Instant) -> Instant {
+    min(Instant(scale?.time(of: stamp) ?? stamp), now)
   }
 
   /// What turns that last for so many nanoseconds exceed, in the unit of stamps; ``Pulse/noLimit`` while that is not known.
@@ -69,17 +72,19 @@ final class PulseClock {
   /// How long so many units of stamps are.
   func duration(of units: UInt64) -> UInt64 { scale?.duration(of: units) ?? units }
 
-  /// The monotonic times at which a noted turn began and ended.
-  func times(of turn: clinux_late_turn, now: UInt64) -> (start: UInt64, end: UInt64) {
-    func time(_ stamp: UInt64) -> UInt64 { min(scale?.time(of: stamp) ?? stamp, now) }
-    return (time(turn.word >> 2), time(turn.end))
+  /// A turn that the loop has noted, with its monotonic times.
+  func note(_ note: clinux_late_turn, now: Instant) -> UnseenTurns.Note {
+    let turn = TurnWord(raw: note.word)
+    let end = time(of: note.end, now: now)
+    let callouts = note.callouts.turn == turn.stamp ? times(of: note.callouts, now: end) : nil
+    return UnseenTurns.Note(turn: turn, start: time(of: turn, now: now), end: end, callouts: callouts)
   }
 
   /// What is known of a turn's callouts, in nanoseconds.
-  func times(of callouts: clinux_callouts, now: UInt64) -> CalloutTimes {
-    let began = min(scale?.time(of: callouts.began) ?? callouts.began, now)
-    return CalloutTimes(
-      count: callouts.count, age: now - began, longest: scale?.duration(of: callouts.longest) ?? callouts.longest,
+  func times(of callouts: clinux_callouts, now: Instant) -> CalloutTimes {
+    CalloutTimes(
+      count: callouts.count, age: now.since(time(of: callouts.began, now: now)),
+      longest: scale?.duration(of: callouts.longest) ?? callouts.longest,
       longestNumber: callouts.longest_number)
   }
 

@@ -1,4 +1,4 @@
-import StallCapture
+import StallDetection
 import Synchronization
 
 /// Whether turns are ignored for now: the service knows that they are slow, or an agent has switched the watch off.
@@ -20,7 +20,7 @@ final class Suspension: Sendable {
   /// Takes one `begin` back.
   ///
   /// False if there is none: then no turn is forgiven.
-  func end(at now: UInt64 = MonotonicClock.now()) -> Bool {
+  func end(at now: Instant = .now()) -> Bool {
     var current = depth.load(ordering: .relaxed)
     while current > 0 {
       // Before the count: a thread that sees no pause left also sees the time.
@@ -38,12 +38,12 @@ final class Suspension: Sendable {
 
   /// Takes ``switchOff()`` back.
   func switchOn() {
-    resume(at: MonotonicClock.now())
+    resume(at: .now())
     isSwitchedOff.store(false, ordering: .sequentiallyConsistent)
   }
 
   // Never backwards: of two threads, the one that read the clock first may be here last.
-  private func resume(at now: UInt64) { _ = resumed.max(now, ordering: .relaxed) }
+  private func resume(at now: Instant) { _ = resumed.max(now.nanoseconds, ordering: .relaxed) }
 
   /// Whether turns are ignored now.
   var isActive: Bool {
@@ -51,5 +51,5 @@ final class Suspension: Sendable {
   }
 
   /// When it last ended; no turn is timed from before.
-  var resumedAt: UInt64 { max(resumed.load(ordering: .relaxed), outer?.resumedAt ?? 0) }
+  var resumedAt: Instant { max(Instant(resumed.load(ordering: .relaxed)), outer?.resumedAt ?? .zero) }
 }

@@ -1,4 +1,5 @@
 import CLinux
+import StallDetection
 import Synchronization
 
 /// Turns what the observers of a thread's run loops see into transitions of one pulse.
@@ -50,20 +51,20 @@ final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's
   /// A run was found in a turn whose beginning nothing has stamped; from any thread.
   ///
   /// The turn counts from now, as a heartbeat's does from the beat. Nil if the loop has stamped a transition.
-  func beginUnseenTurn(_ kind: Kind) -> Pulse.Word? {
-    let word = Pulse.Word(phase: .heartbeat, stamp: pulse.stampNow())
+  func beginUnseenTurn(_ kind: Kind) -> TurnWord? {
+    let word = TurnWord(phase: .heartbeat, stamp: pulse.stampNow())
     unseenTurn.store(word.raw, ordering: .sequentiallyConsistent)
-    guard pulse.replace(Pulse.Word(raw: 0), by: word) else { return nil }
+    guard pulse.replace(TurnWord(raw: 0), by: word) else { return nil }
     latest.store(kind.rawValue, ordering: .relaxed)
     return word
   }
 
   /// Whether this turn, whose beginning was not seen, is the current one; from any thread.
-  func isUnseen(_ turn: Pulse.Word) -> Bool { pulse.word == turn }
+  func isUnseen(_ turn: TurnWord) -> Bool { pulse.word == turn }
 
   /// Ends the turn that was not seen to begin, unless the loop has; from any thread.
-  func endUnseenTurn(_ turn: Pulse.Word) {
-    _ = pulse.replace(turn, by: Pulse.Word(phase: .idle, stamp: turn.stamp))
+  func endUnseenTurn(_ turn: TurnWord) {
+    _ = pulse.replace(turn, by: TurnWord(phase: .idle, stamp: turn.stamp))
   }
 
   /// What the callouts of a run loop of this kind stamp by.

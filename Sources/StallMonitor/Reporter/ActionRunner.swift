@@ -56,7 +56,7 @@ final class ActionRunner {
     guard !update.loop.isOver(update.episode.turn) else { return }
     var last = report
     (last.event, last.isAborting, last.time) = (.ongoing, true, .now())
-    last.durationNanoseconds = update.episode.duration(at: MonotonicClock.now())
+    last.durationNanoseconds = update.episode.duration(at: .now())
     publisher.reportLast(last)
     records.keep(update, last, aborting: true)
     courier?.drain()

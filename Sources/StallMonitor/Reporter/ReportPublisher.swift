@@ -1,6 +1,7 @@
 import CLinux
 import PlatformLibc
 import StallCapture
+import StallDetection
 import StallReport
 
 /// Sends reports: numbers them, and reports the same stall once.

@@ -1,4 +1,5 @@
 import StallCapture
+import StallDetection
 import StallReport
 
 /// Keeps the data of each current stall that remains after the process has ended: its record, and
@@ -28,15 +29,15 @@ final class StallRecords {
     let (loop, episode) = (update.loop, update.episode)
     guard let recovery, loop.hasExactEnd else { return }
     guard let note = loop.publication.records.note else { return recovery.setIncomplete() }
-    note.begin(episode.id, turn: episode.turn.raw, since: episode.start + episode.frozen) {
-      loop.isOver(episode.turn) ? loop.pulse.episodeEnd ?? MonotonicClock.now() : nil
+    note.begin(episode.id, turn: episode.turn.raw, since: (episode.start + episode.frozen).nanoseconds) {
+      loop.isOver(episode.turn) ? (loop.pulse.episodeEnd ?? .now()).nanoseconds : nil
     }
   }
 
   /// Records the stall as it would be reported if the process ended now.
   func keep(_ update: StallUpdate, _ report: Report, aborting: Bool = false) {
     let (loop, episode) = (update.loop, update.episode)
-    loop.publication.records.note?.update(since: episode.start + episode.frozen)
+    loop.publication.records.note?.update(since: (episode.start + episode.frozen).nanoseconds)
     guard let recorder, loop.hasExactEnd, let record = loop.publication.records.record, !loop.isOver(episode.turn)
     else { return }
     var report = report

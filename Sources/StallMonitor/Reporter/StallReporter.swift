@@ -88,7 +88,7 @@ final class StallReporter {
 
   private func finish(_ update: StallUpdate, _ report: Report, _ progress: Progress) {
     // First of all: the same stall is never reported as ended and as fatal.
-    records.end(update.loop, at: update.end)
+    records.end(update.loop, at: update.end.nanoseconds)
     var progress = progress
     if progress.isReported || !update.isIgnored { publisher.end(report, of: update.episode, after: progress) }
     if !update.watchEnded, !update.isIgnored { actions.run(update, report, &progress) }

@@ -1,4 +1,5 @@
 import StallCapture
+import StallDetection
 import StallNaming
 import StallReport
 
@@ -8,7 +9,7 @@ extension StallUpdate {
     let sample = episode.heaviest
     let evidence = evidence(sample)
     let stack = sample?.stack ?? []
-    let isRunning = if case .running = sample?.activity { true } else { false }
+    let isRunning = sample?.activity == .running
     let identity = StallIdentity(stack: stack, tree: episode.tree, ran: isRunning)
     let duration = episode.duration(at: end)
     var report = Report(
@@ -43,13 +44,7 @@ extension StallUpdate {
   private func evidence(_ sample: Episode.Sample?) -> Verdict.Evidence {
     var evidence = Verdict.Evidence()
     evidence.watchEnded = watchEnded
-    if let activity = sample?.activity {
-      switch activity {
-      case .running: evidence.state = "running"
-      case .blocked: evidence.state = "blocked"
-      case .unknown: break
-      }
-    }
+    evidence.state = sample?.activity.reported
     if sample?.cause == episode.cause {
       evidence.wait = sample?.wait
       evidence.waitedFor = sample?.waitedFor ?? .thread

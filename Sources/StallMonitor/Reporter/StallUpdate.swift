@@ -1,4 +1,5 @@
 import StallCapture
+import StallDetection
 import StallReport
 import Synchronization
 
@@ -10,7 +11,7 @@ struct StallUpdate: Sendable {
   /// What has happened to the stall.
   let event: Report.Event
   /// What the duration runs to, on the monotonic clock.
-  let end: UInt64
+  let end: Instant
   /// When it happened.
   let time: Timestamp
   /// What the kernel has counted in the turn, and for which thread.
@@ -60,7 +61,7 @@ struct StalledLoop: Sendable {
   var pulse: Pulse { publication.pulse }
 
   /// Whether the late turn has ended.
-  func isOver(_ turn: Pulse.Word) -> Bool { pulse.word != turn || pulse.episodeEnd != nil }
+  func isOver(_ turn: TurnWord) -> Bool { pulse.word != turn || pulse.episodeEnd != nil }
 }
 
 /// The last turn in which a loop was found in a run that its observers do not see.
@@ -70,8 +71,8 @@ final class UnseenRun: Sendable {
   private let turn = Atomic<UInt64>(0)
 
   /// Notes that it was found in this turn.
-  func note(_ turn: Pulse.Word) { self.turn.store(turn.raw, ordering: .releasing) }
+  func note(_ turn: TurnWord) { self.turn.store(turn.raw, ordering: .releasing) }
 
   /// Whether it was found in this turn.
-  func isFound(in turn: Pulse.Word) -> Bool { self.turn.load(ordering: .acquiring) == turn.raw }
+  func isFound(in turn: TurnWord) -> Bool { self.turn.load(ordering: .acquiring) == turn.raw }
 }

@@ -1,4 +1,5 @@
 import StallCapture
+import StallDetection
 
 /// Distinguishes the pieces of one thread's jobs: the tasks of an actor's job, and what a task does before and after a `Task.yield()`.
 ///
@@ -10,7 +11,7 @@ struct JobPieces {
   private var mayUsePerf = true
 
   // Of the job that was met last.
-  private var job = Pulse.Word(raw: 0)
+  private var job = TurnWord(raw: 0)
   private var runsOneTask = true
   private var isWatched = false
   // Each is nil where it is refused.
@@ -32,7 +33,7 @@ struct JobPieces {
   /// Notes the job that the thread runs, before ``part()``.
   ///
   /// A short job of one task has no pieces that matter: `isShort` spares it the breakpoint.
-  mutating func meet(_ job: Pulse.Word, runsOneTask: Bool, isShort: Bool) {
+  mutating func meet(_ job: TurnWord, runsOneTask: Bool, isShort: Bool) {
     if job != self.job {
       rest()
       (self.job, self.runsOneTask) = (job, runsOneTask)
@@ -58,7 +59,7 @@ struct JobPieces {
   mutating func rest() {
     (change, yield, call, piece) = (nil, nil, nil, nil)
     (isWatched, yieldsUnnoticed) = (false, false)
-    job = Pulse.Word(raw: 0)
+    job = TurnWord(raw: 0)
   }
 
   /// Sets whether the thread may be watched by perf events.

@@ -1,6 +1,7 @@
 import CLinux
 import PlatformLibc
 import StallCapture
+import StallDetection
 import StallReport
 import Synchronization
 
@@ -101,7 +102,7 @@ final class TaskPool: Sendable {
   /// A turn of the whole pool, which ends when a job begins.
   private struct AwaitedJob {
     let pulse: Pulse
-    let turn: Pulse.Word
+    let turn: TurnWord
   }
 
   let watch: Watch

@@ -1,6 +1,7 @@
 import CLinux
 import CUnwind
 import StallCapture
+import StallDetection
 import StallReport
 import Synchronization
 
@@ -53,7 +54,7 @@ extension TaskThread: TurnWork {
 
   var hasPieces: Bool { true }
 
-  func meet(_ turn: Pulse.Word, isShort: Bool) { pieces.meet(turn, runsOneTask: runsOneTask, isShort: isShort) }
+  func meet(_ turn: TurnWord, isShort: Bool) { pieces.meet(turn, runsOneTask: runsOneTask, isShort: isShort) }
 
   func rest() { pieces.rest() }
 

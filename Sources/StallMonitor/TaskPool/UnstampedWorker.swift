@@ -1,6 +1,7 @@
 import CLinux
 import CUnwind
 import StallCapture
+import StallDetection
 import StallReport
 
 /// A worker thread of libdispatch that runs jobs without a stamp, watched by what the kernel says of it.

@@ -1,5 +1,6 @@
 import CLinux
 import StallCapture
+import StallDetection
 import StallReport
 
 /// Watches whether Swift concurrency has a thread free, where jobs are stamped: tasks of the default priority that no thread takes.

@@ -1,5 +1,6 @@
 import PlatformLibc
 import StallCapture
+import StallDetection
 import StallReport
 
 /// Finds libdispatch's worker threads, and has the watchdog watch those that run jobs without a stamp.

@@ -1,5 +1,3 @@
-import StallCapture
-
 /// The loops that the watchdog's thread checks.
 ///
 /// It follows the changes that other threads make to the ``WatchList``. Belongs to the watchdog's thread.
@@ -7,17 +5,20 @@ final class CheckedLoops {
   /// The loops, in the order in which they came.
   private(set) var all: [WatchedLoop] = []
   // Made before the first turn that is watched. Its rate is learnt when the work begins: that takes 2 ms.
-  let clock: PulseClock
-  private let counters = ProcessCounters(of: .own)
+  let pulseClock: PulseClock
+  private let clock: any WatchdogClock
+  private let counters: any UsageCounter
   private let list: WatchList
 
-  init(of watchdog: Watchdog) {
-    list = watchdog.list
-    clock = watchdog.pulses.makeClock()
+  init(_ list: WatchList, pulseClock: PulseClock, clock: any WatchdogClock, counters: any UsageCounter) {
+    self.list = list
+    self.pulseClock = pulseClock
+    self.clock = clock
+    self.counters = counters
   }
 
   /// Waits 2 ms for the clock.
-  func begin() { clock.learnRate() }
+  func begin() { pulseClock.learnRate() }
 
   /// Leaves the loops for a thread of the service's to release.
   func end() { _ = list.retire(all) }
@@ -33,7 +34,7 @@ final class CheckedLoops {
     for change in list.takeChanges() {
       switch change {
       case .watch(let subject):
-        let loop = WatchedLoop(subject, clock: clock, counters: counters)
+        let loop = WatchedLoop(subject, pulseClock: pulseClock, clock: clock, counters: counters)
         loop.tune(to: plan)
         all.append(loop)
       case .forget(let pulse):
@@ -53,7 +54,7 @@ final class CheckedLoops {
   ///
   /// `asksWhy` is false where there is no memory to find out: then any such turn counts.
   func areHealthy(asksWhy: Bool = true) -> Bool {
-    let now = MonotonicClock.now()
+    let now = clock.now()
     return all.allSatisfy { !$0.subject.isVital || $0.isHealthy(at: now, asksWhy: asksWhy) }
   }
 }

@@ -1,4 +1,5 @@
 import StallCapture
+import StallDetection
 import StallReport
 
 /// The thread that serves a loop, and what the kernel counts for it in the current turn.
@@ -9,7 +10,8 @@ final class ServingThread {
   private let own: WatchedLoop.Subject.Thread
   private let heartbeat: (any HeartbeatSource)?
   private(set) var probe: ThreadProbe
-  private let counters: ProcessCounters
+  private let counters: any UsageCounter
+  private let clock: any WatchdogClock
   // What had been counted when this turn, or the thread that serves it now, was first seen.
   private var baseline: ThreadUsage?
   // The same when the last beat was handed to the courier.
@@ -19,8 +21,11 @@ final class ServingThread {
   /// What is known of the current turn before its baseline; nil if that is nothing.
   private(set) var beginning: TurnBeginning?
 
-  init(_ own: WatchedLoop.Subject.Thread, heartbeat: (any HeartbeatSource)?, counters: ProcessCounters) {
-    (self.own, self.heartbeat, self.counters) = (own, heartbeat, counters)
+  init(
+    _ own: WatchedLoop.Subject.Thread, heartbeat: (any HeartbeatSource)?, counters: any UsageCounter,
+    clock: any WatchdogClock
+  ) {
+    (self.own, self.heartbeat, self.counters, self.clock) = (own, heartbeat, counters, clock)
     probe = ThreadProbe(thread: own.id, of: .own)
     HiddenThreads.check(probe)
   }
@@ -55,7 +60,7 @@ final class ServingThread {
     if case .thread(let id) = server, id != probe.id {
       probe = ThreadProbe(thread: id, of: .own)
       HiddenThreads.check(probe)
-      baseline = usage(at: MonotonicClock.now())
+      baseline = usage(at: clock.now())
       (lastCheck, beginning) = (nil, nil)
     }
     return server
@@ -64,10 +69,10 @@ final class ServingThread {
   // MARK: What the kernel counts
 
   /// Notes that a heartbeat was sent: what is counted from here on belongs to its turn.
-  func didBeat(at time: UInt64) { beatBaseline = usage(at: time) }
+  func didBeat(at time: Instant) { beatBaseline = usage(at: time) }
 
   /// Counts from the beginning of a turn, as far as that is known; `began` is when that was.
-  func beginTurn(isHeartbeat: Bool, began: UInt64, at time: UInt64) {
+  func beginTurn(isHeartbeat: Bool, began: Instant, at time: Instant) {
     let id = probe.id
     _ = follow()
     if isHeartbeat, id == probe.id, let beatBaseline {
@@ -80,29 +85,29 @@ final class ServingThread {
     beginning = nil
     if let now, !isHeartbeat, lastCheck != nil || isQueued {
       beginning = TurnBeginning(
-        length: time > began ? time - began : 0, in: lastCheck.map(now.change(since:)),
+        length: time.since(began), in: lastCheck.map(now.change(since:)),
         hasBegunNoWait: lastCheck.map(now.hasBegunNoWait(since:)) ?? false, endsQueued: isQueued)
     }
     (baseline, lastCheck) = (now, now)
   }
 
   /// Notes that the loop was met between turns; `isQuiet` if it has not moved since the last check.
-  func rest(at time: UInt64, isQuiet: Bool) {
+  func rest(at time: Instant, isQuiet: Bool) {
     // A thread that waits is counted for nothing more until it turns: it need not be read each time.
     if isQuiet, lastCheck?.isReady == false { return }
-    lastCheck = counters.usageOfThread(probe, at: time)
+    lastCheck = counters.usageOfThread(probe, at: time.nanoseconds)
   }
 
   /// Forgets what was counted before a turn that was not seen until it was late.
   func forgetUsage() { (baseline, lastCheck, beginning) = (nil, nil, nil) }
 
   /// What was counted in the turn up to `time`; nil if that is not known.
-  func change(at time: UInt64) -> ResourceUsage? {
+  func change(at time: Instant) -> ResourceUsage? {
     guard let baseline, let usage = usage(at: time) else { return nil }
     return usage.change(since: baseline)
   }
 
-  private func usage(at time: UInt64) -> ThreadUsage? {
-    counters.usage(of: probe, at: time)
+  private func usage(at time: Instant) -> ThreadUsage? {
+    counters.usage(of: probe, at: time.nanoseconds)
   }
 }

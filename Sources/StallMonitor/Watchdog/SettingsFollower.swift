@@ -38,13 +38,13 @@ final class SettingsFollower {
     if plan.isEnabled, !new.isEnabled {
       suspension.switchOff()
       stalls.finish(loops)
-      stalls.reporter.summarize()
+      stalls.sink.summarize()
     }
     if !plan.isEnabled, new.isEnabled { suspension.switchOn() }
     plan = new
     list.agentThreshold.store(new.threshold, ordering: .relaxed)
-    stalls.sampler.capture.samplesRunningThreads = new.samplesRunningThreads
-    stalls.reporter.tune(window: new.repeatWindow, budget: new.budget)
+    stalls.sampler.samplesRunningThreads = new.samplesRunningThreads
+    stalls.sink.tune(window: new.repeatWindow, budget: new.budget)
     for loop in loops { loop.tune(to: new) }
   }
 }

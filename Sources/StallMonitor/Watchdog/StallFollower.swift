@@ -1,5 +1,4 @@
-import PlatformLibc
-import StallCapture
+import StallDetection
 import StallReport
 
 /// Follows the stalls of all loops: carries out what each loop's ``TurnMonitor`` decides.
@@ -7,8 +6,9 @@ import StallReport
 /// Belongs to the watchdog's thread.
 final class StallFollower {
   private let origin: Report.Origin
-  let sampler: StallSampler
-  let reporter: ReporterThread
+  let sampler: any StallSampling
+  let sink: any StallSink
+  private let clock: any WatchdogClock
   /// Whether stalls are recorded for the case that the process ends in one, or noted for an agent.
   private let keepsRecords: Bool
   private let plan: ActionPlan
@@ -21,11 +21,13 @@ final class StallFollower {
   private var isBufferTaken = false
 
   init(
-    origin: Report.Origin, sampler: StallSampler, reporter: ReporterThread, keepsRecords: Bool, plan: ActionPlan
+    origin: Report.Origin, clock: any WatchdogClock, sampler: any StallSampling, sink: any StallSink,
+    keepsRecords: Bool, plan: ActionPlan
   ) {
     self.origin = origin
     self.sampler = sampler
-    self.reporter = reporter
+    self.sink = sink
+    self.clock = clock
     self.keepsRecords = keepsRecords
     self.plan = plan
   }
@@ -33,12 +35,12 @@ final class StallFollower {
   /// Checks a loop and does what is due.
   ///
   /// Returns when to check again, or nil while nothing moves.
-  func follow(_ loop: WatchedLoop, frozen: UInt64) -> UInt64? {
+  func follow(_ loop: WatchedLoop, frozen: UInt64) -> Instant? {
     var frozen = frozen
     // Each step leads to another check; a bound, so that one loop cannot keep the thread for itself.
     for _ in 0..<4 {
       loop.meetWork()
-      let now = MonotonicClock.now()
+      let now = clock.now()
       if loop.isInUnseenRun { finish(loop, at: now, isIgnored: true) }
       reportUnseenTurns(of: loop, at: now, frozen: frozen)
       let decision = loop.check(at: now, frozen: frozen)
@@ -53,14 +55,14 @@ final class StallFollower {
       case .checkAgain(let time):
         let actions = dueActions(of: loop, at: now)
         if !actions.isEmpty { post(loop.update(.ongoing, end: now), isReportDue: false, actions) }
-        return min(time, nextAction(of: loop) ?? .max)
+        return min(time, nextAction(of: loop) ?? .never)
       case .late(let turn): begin(loop, turn, at: now)
       case .due(_, let ongoing): sample(loop, isOngoingDue: ongoing, at: now)
       case .ended(let end): finish(loop, at: end)
       case .deferred: return now + AvailableMemory.retryInterval
       }
     }
-    return MonotonicClock.now()
+    return clock.now()
   }
 
   private func needsReport(_ decision: TurnMonitor.Decision) -> Bool {
@@ -71,22 +73,22 @@ final class StallFollower {
   }
 
   /// Begins to follow a late turn, and reports it.
-  private func begin(_ loop: WatchedLoop, _ turn: Pulse.Word, at now: UInt64) {
+  private func begin(_ loop: WatchedLoop, _ turn: TurnWord, at now: Instant) {
     guard loop.beginEpisode(turn: turn, id: ReportPublisher.makeIdentifier(), now: now) else { return }
     // Before the sample, which takes long if the stack is deep: the duration of the report runs to `now`.
     let found = Timestamp.now()
     sampler.prepare(loop)
     if case .noWork = sampler.sample(loop) { return loop.ignoreTurn() }
     if followUpBudget > 0 {
-      let begin = MonotonicClock.now()
+      let begin = clock.now()
       sampler.followUp(loop, budget: followUpBudget)
-      followUpBudget -= min(followUpBudget, MonotonicClock.now() - begin)
+      followUpBudget -= min(followUpBudget, clock.now().since(begin))
     }
     post(loop.update(.started, end: now, time: found), dueActions(of: loop, at: now))
   }
 
   /// Takes a sample of a stall that lasts, and reports that it does if that is due.
-  private func sample(_ loop: WatchedLoop, isOngoingDue: Bool, at now: UInt64) {
+  private func sample(_ loop: WatchedLoop, isOngoingDue: Bool, at now: Instant) {
     if case .noWork = sampler.sample(loop) { return finish(loop, at: now, isIgnored: true) }
     if isOngoingDue {
       // The stall may have ended while it was sampled: then only its end is reported.
@@ -101,13 +103,13 @@ final class StallFollower {
   private func post(_ update: StallUpdate?, isReportDue: Bool = true, _ actions: [StallAction.Kind] = []) {
     guard var update else { return }
     (update.isReportDue, update.actions) = (isReportDue, actions)
-    reporter.post(update)
+    sink.post(update)
   }
 
   // MARK: Actions
 
   /// The actions that have become due in the current stall, each once.
-  private func dueActions(of loop: WatchedLoop, at time: UInt64, isOver: Bool = false) -> [StallAction.Kind] {
+  private func dueActions(of loop: WatchedLoop, at time: Instant, isOver: Bool = false) -> [StallAction.Kind] {
     guard let episode = loop.episode else { return [] }
     let due = plan.due(after: episode.duration(at: time), done: loop.stall.actionsDone)
     // It may have ended just now; then what is left is run when its end has been reported.
@@ -117,7 +119,7 @@ final class StallFollower {
   }
 
   /// When the next action of the current stall is due; nil if none is.
-  private func nextAction(of loop: WatchedLoop) -> UInt64? {
+  private func nextAction(of loop: WatchedLoop) -> Instant? {
     guard let episode = loop.episode, let level = plan.nextLevel(done: loop.stall.actionsDone) else { return nil }
     return episode.start + episode.frozen + level
   }
@@ -134,25 +136,24 @@ final class StallFollower {
 
   /// Notes which loops are late; allocates nothing.
   func deferLateTurns(of loops: [WatchedLoop]) {
-    let now = MonotonicClock.now()
+    let now = clock.now()
     for loop in loops { deferLateTurn(of: loop, at: now) }
   }
 
-  private func deferLateTurn(of loop: WatchedLoop, at now: UInt64) {
-    if loop.deferLateTurn(at: now, with: isBufferTaken ? nil : sampler.capture) { isBufferTaken = true }
+  private func deferLateTurn(of loop: WatchedLoop, at now: Instant) {
+    if loop.deferLateTurn(at: now, with: isBufferTaken ? nil : sampler) { isBufferTaken = true }
   }
 
   /// There is memory again: begins what was deferred, before any other capture uses the buffer.
   func beginDeferredEpisodes(of loops: [WatchedLoop]) {
     for loop in loops where loop.stall.deferred?.buffered != nil {
-      beginDeferredEpisode(of: loop, at: MonotonicClock.now())
+      beginDeferredEpisode(of: loop, at: clock.now())
     }
-    for loop in loops where loop.stall.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
+    for loop in loops where loop.stall.deferred != nil { beginDeferredEpisode(of: loop, at: clock.now()) }
     isBufferTaken = false
   }
 
-  private func beginDeferredEpisode(of loop: WatchedLoop, at now: UInt64) {
-    sampler.reader.flush()
+  private func beginDeferredEpisode(of loop: WatchedLoop, at now: Instant) {
     if let turn = loop.beginDeferredEpisode(id: ReportPublisher.makeIdentifier(), now: now),
       case .noWork = sampler.addSample(of: turn, to: loop)
     {
@@ -164,37 +165,37 @@ final class StallFollower {
   // MARK: The end
 
   /// Reports turns that were late and over before this check.
-  private func reportUnseenTurns(of loop: WatchedLoop, at now: UInt64, frozen: UInt64) {
+  private func reportUnseenTurns(of loop: WatchedLoop, at now: Instant, frozen: UInt64) {
     let unseen = loop.takeUnseenTurns(at: now, frozen: frozen)
     for stall in unseen.stalls { post(loop.update(unseen: stall)) }
     if unseen.lost > 0, let last = unseen.stalls.last {
-      reporter.post(lost: unseen.lost, lasting: unseen.lostTime, like: loop.update(unseen: last))
+      sink.post(lost: unseen.lost, lasting: unseen.lostTime, like: loop.update(unseen: last))
     }
   }
 
   /// Gives stalls a moment to end: a task may not have left its thread yet when another one that awaits it stops the monitor.
   func awaitEnds(of loops: [WatchedLoop]) {
-    let latest = MonotonicClock.now() + Self.patienceAtTheEnd
+    let latest = clock.now() + Self.patienceAtTheEnd
     // An end that only checks notice does not come by itself.
     func mayEnd(_ loop: WatchedLoop) -> Bool {
       loop.isStalled && loop.hasExactEnd && loop.subject.pulse.episodeEnd == nil
     }
-    while loops.contains(where: mayEnd), MonotonicClock.now() < latest { usleep(500) }
+    while loops.contains(where: mayEnd), clock.now() < latest { clock.sleep(for: 500_000) }
   }
 
   /// Closes the open stalls when the watch ends during a stall.
   func finish(_ loops: [WatchedLoop]) {
     for loop in loops {
-      reportUnseenTurns(of: loop, at: MonotonicClock.now(), frozen: 0)
+      reportUnseenTurns(of: loop, at: clock.now(), frozen: 0)
       guard loop.isStalled else { continue }
-      if loop.stall.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
+      if loop.stall.deferred != nil { beginDeferredEpisode(of: loop, at: clock.now()) }
       let end = loop.subject.pulse.episodeEnd
-      finish(loop, at: end ?? MonotonicClock.now(), watchEnded: end == nil)
+      finish(loop, at: end ?? clock.now(), watchEnded: end == nil)
     }
   }
 
   private func finish(
-    _ loop: WatchedLoop, at end: UInt64, watchEnded: Bool = false, isIgnored: Bool = false
+    _ loop: WatchedLoop, at end: Instant, watchEnded: Bool = false, isIgnored: Bool = false
   ) {
     loop.completeEpisode()
     let actions = watchEnded || isIgnored ? [] : dueActions(of: loop, at: end, isOver: true)
@@ -215,7 +216,7 @@ final class StallFollower {
 
   /// Reports a freeze of the process, if it lasted as long as some loop's threshold.
   func reportFreeze(_ frozen: UInt64, of loops: [WatchedLoop]) {
-    guard let loop = loops.first(where: { frozen >= max($0.threshold, FreezeDetector.worthReporting) }) else { return }
-    reporter.post(freeze: loop.freezeReport(lasting: frozen, id: ReportPublisher.makeIdentifier(), origin: origin))
+    guard let loop = loops.first(where: { frozen >= max($0.threshold, FreezeEvidence.worthReporting) }) else { return }
+    sink.post(freeze: loop.freezeReport(lasting: frozen, id: ReportPublisher.makeIdentifier(), origin: origin))
   }
 }

@@ -1,12 +1,12 @@
-import PlatformLibc
 import StallCapture
+import StallDetection
 import StallReport
 
 /// Takes the samples of stalls: the state of the loop's thread, the threads that it waits for, and
 /// other threads.
 ///
 /// Belongs to the watchdog's thread.
-final class StallSampler {
+final class StallSampler: StallSampling {
   /// What a sample has shown.
   enum Finding {
     case added
@@ -28,22 +28,29 @@ final class StallSampler {
   /// With a longer ``WatchedLoop/Settings/sampling`` there are no such samples.
   private static let longestSamplingForFollowUps: UInt64 = 1_000_000_000
 
-  let capture: ThreadCapture
-  let reader: FrameReader
+  private let clock: any WatchdogClock
+  private let capture: ThreadCapture
+  private let reader: FrameReader
 
-  init(capture: ThreadCapture, reader: FrameReader) {
+  init(clock: any WatchdogClock, capture: ThreadCapture, reader: FrameReader) {
+    self.clock = clock
     self.capture = capture
     self.reader = reader
   }
 
-  /// Forgets modules that may have been unloaded since; call it when a stall begins.
+  var samplesRunningThreads: Bool {
+    get { capture.samplesRunningThreads }
+    set { capture.samplesRunningThreads = newValue }
+  }
+
+  func finishThread() { capture.finishThread() }
+
   func prepare(_ loop: WatchedLoop) {
     capture.flush()
     reader.flush()
     loop.stall.runLoopModule = reader.runLoopModule()
   }
 
-  /// Takes a sample of the stalled thread and adds it.
   @discardableResult
   func sample(_ loop: WatchedLoop) -> Finding {
     guard let turn = loop.episode?.turn else { return .nothing }
@@ -61,15 +68,13 @@ final class StallSampler {
     let chain = WaitChain(
       of: loop.thread.probe, in: moment, with: loop.settings.otherThreads == .none ? nil : capture,
       reader: reader)
-    let now = MonotonicClock.now()
+    let now = clock.now()
     let usage = loop.thread.change(at: now)
     let callouts = loop.callouts(at: now)
     // A thread that no processor served can have begun its callout during the capture.
     let after = loop.subject.inspection.state()
-    var sample = Episode.Sample(
-      thread: loop.thread.id, activity: moment.activity,
-      cause: Verdict.cause(of: moment.activity, usage: usage), stack: [],
-      mode: before.mode ?? after.mode, callout: before.callout ?? after.callout)
+    var sample = Episode.Sample(thread: loop.thread.id, activity: ThreadActivity(moment.activity), stack: [])
+    (sample.mode, sample.callout) = (before.mode ?? after.mode, before.callout ?? after.callout)
     if let work {
       sample.task = work.task
       sample.starves = hadWaitingWork && work.hasWaitingWork
@@ -77,12 +82,12 @@ final class StallSampler {
     // A stack that was read after the turn ended belongs to another turn.
     guard loop.isLasting(turn) else {
       guard loop.episode?.sampleCount == 0 else { return .nothing }
-      loop.add(Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .turnEnded), at: now)
+      loop.add(Episode.Sample(activity: .unknown, stack: [], failure: .turnEnded), at: now)
       return .added
     }
     // The same thread before and after, and work for it all the time: it is that work's stack.
     guard loop.thread.server == server else {
-      loop.add(Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .serverChanged), at: now)
+      loop.add(Episode.Sample(activity: .unknown, stack: [], failure: .serverChanged), at: now)
       return .added
     }
     if let work, !work.isUnderWay(in: try? moment.backtrace.get()) { return .noWork }
@@ -109,31 +114,32 @@ final class StallSampler {
     }
   }
 
-  /// Adds the first sample of a stall that had to wait for memory: what was seen of the thread then.
+  func buffer(_ thread: ServingThread) -> BufferedSnapshot? {
+    capture.captureIntoBuffer(thread.probe, stackEnd: thread.stackEnd)
+  }
+
   func addSample(of deferred: WatchedLoop.DeferredTurn, to loop: WatchedLoop) -> Finding {
+    reader.flush()
     let moment = deferred.buffered.map { capture.snapshot($0) }
     if let work = loop.subject.work, !work.isUnderWay(in: try? moment?.backtrace.get()) { return .noWork }
     guard let moment else {
-      loop.add(
-        Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .noMemory), at: deferred.found)
+      loop.add(Episode.Sample(activity: .unknown, stack: [], failure: .noMemory), at: deferred.found)
       return .added
     }
-    var sample = Episode.Sample(
-      thread: loop.thread.id, activity: moment.activity,
-      cause: Verdict.cause(of: moment.activity, usage: loop.thread.change(at: MonotonicClock.now())), stack: [])
+    var sample = Episode.Sample(thread: loop.thread.id, activity: ThreadActivity(moment.activity), stack: [])
     note(moment.backtrace, in: &sample, of: loop)
     if case .blocked(let call) = moment.activity {
       (sample.wait, sample.waitedFor) = (SystemCall(call, in: .own).shortText, SystemCall(call, in: .own).waitedFor)
     }
-    loop.add(sample, at: deferred.found)
+    loop.add(sample, at: deferred.found, usage: loop.thread.change(at: clock.now()))
     return .added
   }
 
   // MARK: Follow-up samples
 
-  /// Takes a few more samples of a stall on CPU, right after the first.
+  /// The fingerprint of a stall on CPU is the function that most samples share.
   ///
-  /// The fingerprint of a stall on CPU is the function that most samples share. These samples give
+  /// These samples give
   /// the first line, and a short stall, the same fingerprint as the whole stall. Only of a thread
   /// that has hardly waited in this turn; for `budget` nanoseconds and a threshold at most, and
   /// only until the turn ends.
@@ -142,18 +148,16 @@ final class StallSampler {
     let (turn, server) = (episode.turn, loop.thread.server)
     var taken = 0
     capture.follow(
-      loop.thread.probe, until: MonotonicClock.now() + min(budget, loop.threshold),
+      loop.thread.probe, until: (clock.now() + min(budget, loop.threshold)).nanoseconds,
       isOver: { !loop.isLasting(turn) }
     ) { backtrace in
-      let now = MonotonicClock.now()
+      let now = clock.now()
       let usage = loop.thread.change(at: now)
       let (mode, callout) = loop.subject.inspection.state()
       // A sample that was taken after the turn ended belongs to another turn.
       guard loop.isLasting(turn), loop.thread.server == server else { return false }
-      var sample = Episode.Sample(
-        thread: loop.thread.id, activity: .running,
-        cause: Verdict.cause(of: .running, usage: usage), stack: [], mode: mode,
-        callout: callout)
+      var sample = Episode.Sample(thread: loop.thread.id, activity: .running, stack: [])
+      (sample.mode, sample.callout) = (mode, callout)
       note(.success(backtrace), in: &sample, of: loop)
       sample.task = loop.subject.work?.task
       loop.add(sample, at: now, isPlanned: false, callouts: loop.callouts(at: now), usage: usage)
@@ -166,7 +170,7 @@ final class StallSampler {
     guard episode.sampleCount == 1, loop.settings.sampling <= Self.longestSamplingForFollowUps,
       !loop.thread.isShared, let sample = episode.heaviest,
       sample.activity == .running, sample.thread == loop.thread.id, !sample.stack.isEmpty,
-      loop.thread.isServing, let change = loop.thread.change(at: MonotonicClock.now())
+      loop.thread.isServing, let change = loop.thread.change(at: clock.now())
     else { return false }
     // The kernel's numbers may be a tick old.
     return change.readyTime + change.observed / 16 + 5_000_000 >= change.observed
@@ -175,11 +179,10 @@ final class StallSampler {
   // MARK: Other threads
 
   /// Adds that no thread was met, and why.
-  private func addSample(without server: LoopServer, of turn: Pulse.Word, to loop: WatchedLoop) {
-    var sample = Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .unknownServer)
+  private func addSample(without server: LoopServer, of turn: TurnWord, to loop: WatchedLoop) {
+    var sample = Episode.Sample(activity: .unknown, stack: [], failure: .unknownServer)
     let pool = loop.thread.pool
     if server == .nobody, let pool {
-      sample.cause = .starved
       sample.wait = "no thread of \(pool.name) has started the queued work"
       sample.failure = .noServer
     }
@@ -191,13 +194,12 @@ final class StallSampler {
     sweep(into: &sample, of: loop)
     // A thread may have come in the meantime.
     guard loop.isLasting(turn), loop.thread.server == server else {
-      sample.cause = .unknown
       sample.wait = nil
       sample.failure = loop.subject.pulse.word == turn ? .serverChanged : .turnEnded
-      if loop.episode?.sampleCount == 0 { loop.add(sample, at: MonotonicClock.now()) }
+      if loop.episode?.sampleCount == 0 { loop.add(sample, at: clock.now()) }
       return
     }
-    loop.add(sample, at: MonotonicClock.now())
+    loop.add(sample, at: clock.now())
   }
 
   private func sweep(into sample: inout Episode.Sample, of loop: WatchedLoop) {
@@ -210,7 +212,7 @@ final class StallSampler {
     let sweep = ThreadSweep(
       runningOnly: runningOnly,
       excluding: Set(sample.threads.map(\.id) + (sample.chain?.threads ?? sample.thread.map { [$0] } ?? [])),
-      with: capture, deadline: MonotonicClock.now() + Self.sweepBudget)
+      with: capture, deadline: (clock.now() + Self.sweepBudget).nanoseconds)
     sample.threads += sweep.findings.map { Report.OtherThread($0, reader) }.sorted { $0.role < $1.role }
     (sample.threadsLeftOut, sample.isSweep) = (sweep.notLookedAt.count, true)
   }

@@ -1,3 +1,4 @@
+import StallDetection
 import StallReport
 
 /// What runs in the turns of a loop whose turns are jobs that others have scheduled.
@@ -8,7 +9,7 @@ protocol TurnWork: Sendable {
   var leastThreshold: UInt64 { get }
 
   /// Notes the turn that was found at a check, before ``part``; `isShort` says that it has just begun.
-  func meet(_ turn: Pulse.Word, isShort: Bool)
+  func meet(_ turn: TurnWord, isShort: Bool)
 
   /// Notes that the loop is in no turn.
   func rest()
@@ -43,35 +44,9 @@ protocol TurnWork: Sendable {
 extension TurnWork {
   var hasPieces: Bool { false }
   var hasExactEnd: Bool { true }
-  func meet(_ turn: Pulse.Word, isShort: Bool) {}
+  func meet(_ turn: TurnWord, isShort: Bool) {}
   func rest() {}
   func isUnderWay(in stack: Backtrace?) -> Bool { true }
   func permit(perfEvents: Bool) {}
   func finish() {}
-}
-
-/// What a turn consists of.
-enum TurnPart: Equatable, Sendable {
-  /// One piece of work, from its beginning to its end.
-  case whole
-  /// Several pieces, one after the other. This one runs now; a change means that the one before it has ended.
-  case piece(UInt64)
-  /// The same, and each change is noticed however short the time between two of them is.
-  case certainPiece(UInt64)
-  /// Perhaps several pieces since this was met first, and it is not known which of them runs.
-  case several(UInt64)
-
-  /// Whether the piece that runs now may have begun in the middle of the turn.
-  var isPiece: Bool {
-    switch self {
-    case .piece, .certainPiece, .several: true
-    case .whole: false
-    }
-  }
-
-  /// Whether nobody knows what of the turn's work took the time.
-  var isSeveral: Bool { if case .several = self { true } else { false } }
-
-  /// Whether many checks have to find the same piece before it counts as one.
-  var needsConfirmation: Bool { if case .piece = self { true } else { false } }
 }

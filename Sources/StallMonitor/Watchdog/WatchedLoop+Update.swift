@@ -1,4 +1,5 @@
 import StallCapture
+import StallDetection
 import StallReport
 
 extension WatchedLoop {
@@ -9,9 +10,9 @@ extension WatchedLoop {
   ///   - end: The time that its duration runs to.
   ///   - time: When it happened.
   /// - Returns: What to hand over.
-  func update(_ event: Report.Event, end: UInt64, time: Timestamp = .now()) -> StallUpdate? {
+  func update(_ event: Report.Event, end: Instant, time: Timestamp = .now()) -> StallUpdate? {
     guard let episode else { return nil }
-    return update(event, of: episode, end: end, time: time, usage: thread.change(at: MonotonicClock.now()))
+    return update(event, of: episode, end: end, time: time, usage: thread.change(at: clock.now()))
   }
 
   /// The end of a stall that was not sampled.
@@ -20,7 +21,7 @@ extension WatchedLoop {
   }
 
   private func update(
-    _ event: Report.Event, of episode: Episode, end: UInt64, time: Timestamp, usage: ResourceUsage?
+    _ event: Report.Event, of episode: Episode, end: Instant, time: Timestamp, usage: ResourceUsage?
   ) -> StallUpdate {
     var update = StallUpdate(
       loop: stalledLoop, episode: episode, event: event, end: end, time: time, usage: usage, thread: thread.id)

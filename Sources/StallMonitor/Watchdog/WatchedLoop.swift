@@ -1,5 +1,6 @@
 import CLinux
 import StallCapture
+import StallDetection
 import StallReport
 
 /// The watchdog's view of one loop: it reads what ``TurnMonitor`` decides by, and carries out what concerns the pulse and the episode.
@@ -44,15 +45,18 @@ final class WatchedLoop {
   private(set) var settings = Settings()
   var stall = Stall()
   private var monitor: TurnMonitor
-  private let clock: PulseClock
+  private let pulseClock: PulseClock
+  let clock: any WatchdogClock
   private var unseenTurns = UnseenTurns()
   var logged = Logged()
 
-  init(_ subject: Subject, clock: PulseClock, counters: ProcessCounters = ProcessCounters(of: .own)) {
+  /// A loop whose stamps `pulseClock` reads.
+  init(_ subject: Subject, pulseClock: PulseClock, clock: any WatchdogClock, counters: any UsageCounter) {
     self.subject = subject
+    self.pulseClock = pulseClock
     self.clock = clock
     monitor = TurnMonitor(threshold: subject.limits.threshold)
-    thread = ServingThread(subject.thread, heartbeat: subject.heartbeat, counters: counters)
+    thread = ServingThread(subject.thread, heartbeat: subject.heartbeat, counters: counters, clock: clock)
   }
 
   /// The stall that is followed; nil if none is.
@@ -76,8 +80,8 @@ final class WatchedLoop {
     guard let work = subject.work, !monitor.isDeferred else { return }
     let word = subject.pulse.word
     if word.phase == .idle { return work.rest() }
-    let now = MonotonicClock.now()
-    let began = clock.time(of: word, now: now)
+    let now = clock.now()
+    let began = pulseClock.time(of: word, now: now)
     work.meet(word, isShort: now < began + PieceChecks.interval(subject.limits.threshold))
   }
 
@@ -87,7 +91,7 @@ final class WatchedLoop {
   ///   - now: The time.
   ///   - frozen: For how long the whole process was frozen since the last check.
   /// - Returns: What to do now; never ``TurnMonitor/Decision/beat``.
-  func check(at now: UInt64, frozen: UInt64) -> TurnMonitor.Decision {
+  func check(at now: Instant, frozen: UInt64) -> TurnMonitor.Decision {
     stall.episode?.addFreeze(frozen, at: now)
     subject.heartbeat?.update()
     var reading = read(at: now)
@@ -111,7 +115,7 @@ final class WatchedLoop {
   }
 
   /// Reads what the monitor decides by, and looks for another thread that serves the loop.
-  private func read(at now: UInt64) -> TurnMonitor.Reading {
+  private func read(at now: Instant) -> TurnMonitor.Reading {
     if monitor.isDeferred { return observe(at: now) }
     var isOver: Bool { subject.heartbeat?.isOver == true }
     if monitor.isFollowing {
@@ -137,8 +141,8 @@ final class WatchedLoop {
   }
 
   /// Reads the pulse and the suspension; changes and allocates nothing.
-  private func observe(at now: UInt64) -> TurnMonitor.Reading {
-    var reading = TurnMonitor.Reading(now: now, word: Pulse.Word(raw: 0), turnBegan: 0)
+  private func observe(at now: Instant) -> TurnMonitor.Reading {
+    var reading = TurnMonitor.Reading(now: now, word: TurnWord(raw: 0), turnBegan: .zero)
     if monitor.isFollowing { reading.turnEnd = subject.pulse.episodeEnd }
     read(subject.pulse.word, into: &reading)
     // In this order: who sees no pause left also sees when it ended.
@@ -147,9 +151,9 @@ final class WatchedLoop {
     return reading
   }
 
-  private func read(_ word: Pulse.Word, into reading: inout TurnMonitor.Reading) {
+  private func read(_ word: TurnWord, into reading: inout TurnMonitor.Reading) {
     reading.word = word
-    reading.turnBegan = clock.time(of: word, now: reading.now)
+    reading.turnBegan = pulseClock.time(of: word, now: reading.now)
     // If another turn begins meanwhile this is about that one, and the word is found to have moved before anything is reported.
     guard let work = subject.work else { return }
     (reading.hasExactEnd, reading.hasPieces) = (work.hasExactEnd, work.hasPieces)
@@ -170,25 +174,22 @@ final class WatchedLoop {
   var isStalled: Bool { stall.episode != nil || stall.deferred != nil }
 
   /// Whether this turn still lasts, with the piece of work that is followed.
-  func isLasting(_ turn: Pulse.Word) -> Bool {
+  func isLasting(_ turn: TurnWord) -> Bool {
     // The part first: it is this turn's if the turn still lasts afterwards.
     let isSamePart = subject.work.map { monitor.isSeen($0.part) } ?? true
     return isSamePart && subject.pulse.word == turn && subject.pulse.episodeEnd == nil
   }
 
   /// How long ago the current turn began, or the loop was resumed; 0 if the loop is in no turn.
-  func age(at now: UInt64) -> UInt64 { monitor.age(observe(at: now)) }
-
-  /// For how long a stall may be the machine's fault, in nanoseconds.
-  private static let longestExcuse: UInt64 = 600_000_000_000
+  func age(at now: Instant) -> UInt64 { monitor.age(observe(at: now)) }
 
   /// Whether no turn has lasted for the threshold, as far as turns are watched; or if one has, whether the machine keeps it from ending.
   ///
   /// `asksWhy` is false where there is no memory to find out.
-  func isHealthy(at now: UInt64, asksWhy: Bool = true) -> Bool {
+  func isHealthy(at now: Instant, asksWhy: Bool = true) -> Bool {
     if monitor.isHealthy(observe(at: now)) { return true }
-    guard asksWhy, let episode, now < episode.start + Self.longestExcuse else { return false }
-    return episode.isOfTheMachine(at: now, thread.change(at: now), of: thread.id)
+    guard asksWhy, let episode else { return false }
+    return episode.isExcused(at: now, thread.change(at: now), of: thread.id)
   }
 
   // MARK: The episode
@@ -196,7 +197,7 @@ final class WatchedLoop {
   /// Begins to follow the late turn.
   ///
   /// False if it ended at this very moment, just in time.
-  func beginEpisode(turn: Pulse.Word, id: String, now: UInt64) -> Bool {
+  func beginEpisode(turn: TurnWord, id: String, now: Instant) -> Bool {
     guard requestEnd(of: turn) else { return false }
     var late = monitor.checkedTurn(resumedAt: subject.limits.suspension.resumedAt)
     late.word = turn
@@ -205,7 +206,7 @@ final class WatchedLoop {
   }
 
   /// Asks the pulse for the time at which the late turn ends; false if it has ended.
-  private func requestEnd(of turn: Pulse.Word) -> Bool {
+  private func requestEnd(of turn: TurnWord) -> Bool {
     subject.pulse.beginEpisode()
     subject.pulse.fence()
     if subject.pulse.word == turn { return true }
@@ -213,7 +214,7 @@ final class WatchedLoop {
     return false
   }
 
-  private func follow(_ turn: TurnMonitor.LateTurn, id: String, foundAt now: UInt64) {
+  private func follow(_ turn: TurnMonitor.LateTurn, id: String, foundAt now: Instant) {
     (stall.actionsDone, stall.stolenBefore) = (0, StolenTime.total())
     monitor.follow(turn, foundAt: now, sampling: settings.sampling)
     unseenTurns.followed = turn.word
@@ -226,7 +227,7 @@ final class WatchedLoop {
   ///
   /// One that is taken right after the first, and beside the plan, does not change when the next are due.
   func add(
-    _ sample: Episode.Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil,
+    _ sample: Episode.Sample, at time: Instant, isPlanned: Bool = true, callouts: CalloutTimes? = nil,
     usage: ResourceUsage? = nil
   ) {
     stall.episode?.add(
@@ -235,12 +236,12 @@ final class WatchedLoop {
   }
 
   /// Plans the next `stall.ongoing`.
-  func didReportOngoing(at time: UInt64) { monitor.didReportOngoing(at: time) }
+  func didReportOngoing(at time: Instant) { monitor.didReportOngoing(at: time) }
 
   /// What the loop has called in the late turn.
-  func callouts(at time: UInt64) -> CalloutTimes? {
+  func callouts(at time: Instant) -> CalloutTimes? {
     guard let episode, let callouts = subject.pulse.callouts(of: episode.turn) else { return nil }
-    return clock.times(of: callouts, now: time)
+    return pulseClock.times(of: callouts, now: time)
   }
 
   /// Notes what has been stolen since the episode began: once for each sample and at the end, as reading it is not cheap.
@@ -256,10 +257,10 @@ final class WatchedLoop {
   func completeEpisode() {
     noteStolenTime()
     let end = subject.pulse.episodeEnd
-    let now = end ?? MonotonicClock.now()
+    let now = end ?? clock.now()
     let callouts = callouts(at: now)
     // Read after the end: it may count some of the next turn as well.
-    let usage = thread.isServing ? thread.change(at: MonotonicClock.now()) : nil
+    let usage = thread.isServing ? thread.change(at: clock.now()) : nil
     stall.episode?.note(callouts, at: now, isOver: end != nil, usage: usage)
   }
 
@@ -292,63 +293,37 @@ final class WatchedLoop {
 
   // MARK: Late turns that were over before a check
 
-  /// What has been read of the loop's own notes of late turns.
-  private struct UnseenTurns {
-    /// By how long a turn is noted, in the unit of stamps; nil before the first check.
-    var limit: UInt64?
-    var count: UInt64 = 0
-    var total: UInt64 = 0
-    /// The turn that was followed last, which needs no note.
-    var followed: Pulse.Word?
-  }
-
   /// The turns that were late and over before a check met them, since the last call: each as a stall without a stack.
   ///
   /// Call it at each check, before that. `frozen` is for how long the whole process was frozen since the last one. The watchdog may have
   /// had no processor, or may have been busy with another loop.
   ///
   /// - Returns: The stalls, and how many more there were, which together lasted so long.
-  func takeUnseenTurns(at now: UInt64, frozen: UInt64) -> (stalls: [Episode], lost: UInt64, lostTime: UInt64) {
+  func takeUnseenTurns(at now: Instant, frozen: UInt64) -> (stalls: [Episode], lost: UInt64, lostTime: UInt64) {
     noteLateTurns()
-    let (late, known) = (subject.pulse.lateTurns, unseenTurns)
-    guard late.count != known.count else { return ([], 0, 0) }
-    (unseenTurns.count, unseenTurns.total) = late
+    guard let news = unseenTurns.takeNews(of: subject.pulse.lateTurns, capacity: UInt64(CLINUX_LATE_TURNS)) else {
+      return ([], 0, 0)
+    }
     // In a run that nobody sees the loop may well have turned.
     guard !isSuspended, !logged.unseenRun else { return ([], 0, 0) }
-    let numbers = max(known.count, late.count - min(late.count, UInt64(CLINUX_LATE_TURNS)))..<late.count
-    let notes = numbers.compactMap(subject.pulse.lateTurn)
-    let lost = late.count - known.count - UInt64(notes.count)
+    let notes = news.numbers.compactMap(subject.pulse.lateTurn)
+    let lost = news.count - UInt64(notes.count)
     let read = notes.reduce(0) { $0 &+ ($1.end &- $1.word >> 2) }
-    let stalls = notes.compactMap { stall(by: $0, at: now, frozen: frozen) }
-    return (stalls, lost, lost == 0 ? 0 : clock.duration(of: late.total &- known.total &- read))
+    let stalls = notes.compactMap { note in
+      unseenTurns.stall(
+        by: pulseClock.note(note, now: now), id: ReportPublisher.makeIdentifier, monitor: monitor,
+        resumedAt: subject.limits.suspension.resumedAt, at: now, frozen: frozen)
+    }
+    return (stalls, lost, lost == 0 ? 0 : pulseClock.duration(of: news.total &- read))
   }
 
   /// Has the loop note the turns that last longer than the threshold.
   private func noteLateTurns() {
     // Of other work it is not known whether one piece or several took the time.
     guard subject.work == nil else { return }
-    let limit = clock.limit(for: monitor.threshold)
+    let limit = pulseClock.limit(for: monitor.threshold)
     if limit != unseenTurns.limit { subject.pulse.noteTurns(longerThan: limit) }
     unseenTurns.limit = limit
-  }
-
-  private func stall(by note: clinux_late_turn, at now: UInt64, frozen: UInt64) -> Episode? {
-    let turn = Pulse.Word(raw: note.word)
-    guard turn.stamp != unseenTurns.followed?.stamp else { return nil }
-    var (start, end) = clock.times(of: note, now: now)
-    start = max(start, subject.limits.suspension.resumedAt)
-    guard end > start else { return nil }
-    // When in its time the last freeze began is not known.
-    let freeze = max(start, now - min(now, frozen))
-    let frozen = monitor.frozen(in: turn) + (end > freeze ? end - freeze : 0)
-    guard end - start >= monitor.threshold + frozen else { return nil }
-    var stall = Episode(
-      id: ReportPublisher.makeIdentifier(), turn: turn, start: start, frozen: frozen, frozenUntil: now,
-      threshold: monitor.threshold)
-    stall.add(
-      Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .turnEnded), at: end,
-      callouts: note.callouts.turn == turn.stamp ? clock.times(of: note.callouts, now: end) : nil)
-    return stall
   }
 
   // MARK: A late turn without memory for a report
@@ -356,36 +331,36 @@ final class WatchedLoop {
   /// A late turn that was found while there was no memory for a report.
   struct DeferredTurn {
     var turn: TurnMonitor.LateTurn
-    var found: UInt64
+    var found: Instant
     /// What the thread was doing then, with its stack in the capture's buffer; nil if that is not known.
     var buffered: BufferedSnapshot?
   }
 
   /// Notes that the turn is late, and takes the stack into the capture's buffer; allocates nothing.
   ///
-  /// `capture` is nil while its buffer holds another loop's stack. Returns whether the buffer holds this one's.
-  func deferLateTurn(at now: UInt64, with capture: ThreadCapture?) -> Bool {
+  /// `sampler` is nil while its buffer holds another loop's stack. Returns whether the buffer holds this one's.
+  func deferLateTurn(at now: Instant, with sampler: (any StallSampling)?) -> Bool {
     guard !isStalled, let turn = monitor.lateTurn(observe(at: now)), requestEnd(of: turn.word) else { return false }
     stall.deferred = DeferredTurn(turn: turn, found: now)
     monitor.postpone()
     if !monitor.hasSeen(turn.word) { thread.forgetUsage() }
-    guard let capture, thread.isServing else { return false }
-    let buffered = capture.captureIntoBuffer(thread.probe, stackEnd: thread.stackEnd)
+    guard let sampler, thread.isServing else { return false }
+    let buffered = sampler.buffer(thread)
     // A stack that was read after the turn ended belongs to another turn, and one of another thread
     // to another loop.
     guard thread.isServing, isLasting(turn.word) else { return false }
     stall.deferred?.buffered = buffered
-    return true
+    return buffered != nil
   }
 
   /// Begins the episode of the turn that was deferred.
   ///
   /// Returns what is known of it; nil if there is none.
-  func beginDeferredEpisode(id: String, now: UInt64) -> DeferredTurn? {
+  func beginDeferredEpisode(id: String, now: Instant) -> DeferredTurn? {
     guard let deferred = stall.deferred else { return nil }
     stall.deferred = nil
     follow(deferred.turn, id: id, foundAt: deferred.found)
-    stall.episode?.memoryShortage = now > deferred.found ? now - deferred.found : 0
+    stall.episode?.memoryShortage = now.since(deferred.found)
     return deferred
   }
 }

@@ -18,6 +18,17 @@ package struct LockHolder: Sendable, Equatable {
     case loop
   }
 
+  /// A thread that is waited for, unless the waiter's stack speaks against it.
+  package struct Candidate: Equatable, Sendable {
+    package var holder: LockHolder
+    package var function: Function
+
+    /// Which function's frame the waiter's stack must have.
+    package enum Function: Sendable { case any, mutex, readLock, writeLock }
+
+    package init(holder: LockHolder, function: Function) { (self.holder, self.function) = (holder, function) }
+  }
+
   /// The thread's id.
   package var thread: Int32
   package var kind: Kind

@@ -60,15 +60,4 @@ package struct Verdict: Sendable, Equatable {
     let pairs = zip(evidence.deadlock, evidence.deadlock.dropFirst() + [first])
     return "; deadlock: thread " + pairs.map { "\($0) waits for \($1)" }.joined(separator: ", ")
   }
-
-  /// Returns why a thread that was ready to run made no progress, by the time in which it was; nil if that is too short.
-  ///
-  /// Where the kernel does not count how long it waited for a processor, only a thread that had one is known to have been running.
-  package static func ready(_ usage: ResourceUsage?) -> Cause? {
-    guard let usage, usage.observed >= 10_000_000 else { return nil }
-    guard usage.countsRunDelay else { return usage.cpu >= usage.observed / 2 ? .running : .unknown }
-    guard usage.runDelay > 5_000_000, usage.cpu < usage.runDelay else { return .running }
-    // On a busy machine a throttled group also waits for a CPU: the larger part is the cause.
-    return usage.throttled > usage.runDelay / 2 ? .throttled : .starved
-  }
 }

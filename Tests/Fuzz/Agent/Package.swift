@@ -16,6 +16,7 @@ let package = Package(
     .target(
       name: "LoopEngine", dependencies: ["CLinux", "PlatformLibc", "TurnSource"], path: "Sources/LoopEngine"),
     .target(name: "StallReport", dependencies: ["PlatformLibc"], path: "Sources/StallReport"),
+    .target(name: "StallDetection", dependencies: ["StallReport"], path: "Sources/StallDetection"),
     .target(
       name: "StallNaming", dependencies: ["CSymbols", "PlatformLibc", "StallReport"], path: "Sources/StallNaming"),
     .target(
@@ -24,8 +25,8 @@ let package = Package(
     .target(
       name: "StallMonitor",
       dependencies: [
-        "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallNaming",
-        "StallCapture",
+        "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallDetection",
+        "StallNaming", "StallCapture",
       ],
       path: "Sources/StallMonitor"),
     .target(

@@ -1,22 +1,7 @@
 import StallCapture
 import StallReport
 
-/// What the stalled thread waits for, the stacks of those that it waits for, and whether they wait in a circle.
-struct WaitChain: Sendable {
-  /// A thread of the chain, and what it waits for.
-  private struct Link: Sendable {
-    var id: Int32
-    var wait: String?
-    var waitedFor: WaitedFor?
-    var candidate: LockHolder.Candidate?
-    /// The thread as it was met; nil of the stalled one.
-    var thread: Report.OtherThread?
-  }
-
-  private let links: [Link]
-  // Where the circle begins in the links.
-  private let circle: Int?
-
+extension WaitChain {
   /// Reads what a thread waits for.
   ///
   /// - Parameters:
@@ -28,26 +13,14 @@ struct WaitChain: Sendable {
     of probe: borrowing ThreadProbe, in snapshot: ThreadSnapshot, with capture: ThreadCapture?, reader: FrameReader
   ) {
     let chain = BlockingChain(of: probe, in: snapshot, with: capture)
-    circle = chain.circle
-    links = chain.links.enumerated().map { index, link in
+    let links = chain.links.enumerated().map { index, link in
       let thread =
         index == 0 ? nil : Report.OtherThread(id: link.id, snapshot: link.snapshot, role: .lockHolder, reader)
       return Link(
         id: link.id, wait: link.wait, waitedFor: link.waitedFor, candidate: link.candidate, thread: thread)
     }
+    self.init(links: links, circle: chain.circle)
   }
-
-  /// What the stalled thread is blocked in, in words, without the thread that it waits for; nil if it is in no call.
-  var wait: String? { links.first?.wait }
-
-  /// What it waits for, if it is no thread.
-  var waitedFor: WaitedFor? { links.first?.waitedFor }
-
-  /// The thread that it waits for, unless the names speak against it.
-  var holder: Int32? { links.first?.candidate?.holder.thread }
-
-  /// The stalled thread, and those that are waited for.
-  var threads: [Int32] { links.map(\.id) }
 
   /// What names have borne out.
   struct Finding {

@@ -53,7 +53,8 @@ struct SampleShares {
       )
     }
     let other: [Unseen] =
-      isReady ? [(.unknown, waiting + unknown)] : [(Verdict.ready(change) ?? .running, ready), (.unknown, unknown)]
+      isReady
+      ? [(.unknown, waiting + unknown)] : [(CauseRule.readyCause(change) ?? .running, ready), (.unknown, unknown)]
     unseen = Self.exact(other, of: interval)
     let seen = interval - Self.time(of: unseen)
     (earlier, later) = (half(seen), seen - half(seen))
@@ -77,7 +78,7 @@ struct SampleShares {
     let other: Unseen =
       wasReady
       ? (.unknown, change.waits > 0 && rest > readyTime + stolen ? rest - readyTime - stolen : 0)
-      : (Verdict.ready(change) ?? .running, min(rest, readyTime > after ? readyTime - after : 0))
+      : (CauseRule.readyCause(change) ?? .running, min(rest, readyTime > after ? readyTime - after : 0))
     unseen = Self.exact([other], of: rest)
     earlier = rest - Self.time(of: unseen)
   }

@@ -1,33 +1,44 @@
 /// Decides about one loop: whether its turn is late, when to check again, and what is due in a stall.
 ///
 /// A value without effects: the caller passes in what it has read (``Reading``) and carries out what comes out (``Outcome``).
-/// Times are nanoseconds of the monotonic clock.
-struct TurnMonitor {
+package struct TurnMonitor {
   /// What was read of a loop at one moment.
-  struct Reading {
-    var now: UInt64
-    var word: Pulse.Word
+  package struct Reading {
+    package var now: Instant
+    package var word: TurnWord
     /// When the turn in the word began.
-    var turnBegan: UInt64
+    package var turnBegan: Instant
     /// Whether turns are ignored now.
-    var isSuspended = false
+    package var isSuspended = false
     /// When that last ended; no turn is timed from before.
-    var resumedAt: UInt64 = 0
+    package var resumedAt = Instant.zero
     /// What runs in the turn.
-    var part = TurnPart.whole
+    package var part = TurnPart.whole
     /// Whether the loop's turns may consist of pieces.
-    var hasPieces = false
+    package var hasPieces = false
     /// How long this turn may take, if that is longer than the threshold.
-    var leastThreshold: UInt64 = 0
+    package var leastThreshold: UInt64 = 0
     /// Whether the turn's end is when it came, and not when it was noticed.
-    var hasExactEnd = true
-    var heartbeat = HeartbeatState.none
+    package var hasExactEnd = true
+    package var heartbeat = HeartbeatState.none
     /// When the followed turn ended; nil while it lasts, or if none is followed.
-    var turnEnd: UInt64?
+    package var turnEnd: Instant?
+
+    package init(
+      now: Instant, word: TurnWord, turnBegan: Instant, isSuspended: Bool = false, resumedAt: Instant = .zero,
+      heartbeat: HeartbeatState = .none, turnEnd: Instant? = nil
+    ) {
+      (self.now, self.word, self.turnBegan) = (now, word, turnBegan)
+      (self.isSuspended, self.resumedAt) = (isSuspended, resumedAt)
+      (self.heartbeat, self.turnEnd) = (heartbeat, turnEnd)
+    }
+
+    /// Since when the turn is timed: its beginning, or the end of a pause in it.
+    var timedSince: Instant { max(turnBegan, resumedAt) }
   }
 
   /// Whether heartbeats watch the loop.
-  enum HeartbeatState {
+  package enum HeartbeatState: Sendable {
     /// Observers alone watch it, or no heartbeat is due.
     case none
     /// By observers, until another thread comes to serve it.
@@ -37,44 +48,48 @@ struct TurnMonitor {
     case over
 
     /// Whether observers show the loop's turns, and no heartbeat is due.
-    var followsTurns: Bool { self == .none || self == .searching }
+    package var followsTurns: Bool { self == .none || self == .searching }
   }
 
   /// What to do about the loop.
-  enum Decision: Equatable {
+  package enum Decision: Equatable, Sendable {
     /// The loop has not moved since the last check, and is in no turn: nothing to watch.
     case quiet
     /// Check again at this time.
-    case checkAgain(at: UInt64)
+    case checkAgain(at: Instant)
     /// Send a heartbeat, read the word again, and call ``TurnMonitor/didBeat(_:frozen:)``.
     case beat
     /// The turn is late: begin an episode.
-    case late(Pulse.Word)
+    case late(TurnWord)
     /// A sample of the stall is due, or a `stall.ongoing` report, or both.
     case due(sample: Bool, ongoing: Bool)
     /// The late turn has ended.
-    case ended(at: UInt64)
+    case ended(at: Instant)
     /// A late turn was found while there was no memory for a report.
     case deferred
   }
 
   /// A decision, with what else the check has shown.
-  struct Outcome: Equatable {
-    var decision: Decision
+  package struct Outcome: Equatable {
+    package var decision: Decision
     /// The current turn was not seen before: what its thread uses counts from now on.
-    var isNewTurn = false
+    package var isNewTurn = false
     /// The loop turns by itself: nobody need look for another thread that serves it.
-    var endsSearch = false
+    package var endsSearch = false
   }
 
   /// A turn that is late.
-  struct LateTurn: Equatable {
-    var word: Pulse.Word
+  package struct LateTurn: Equatable, Sendable {
+    package var word: TurnWord
     /// When it began, or the loop was resumed in it.
-    var start: UInt64
+    package var start: Instant
     /// For how long of it the process was frozen, and when the last of that was noticed.
-    var frozen: UInt64 = 0
-    var frozenUntil: UInt64 = 0
+    package var frozen: UInt64 = 0
+    package var frozenUntil = Instant.zero
+
+    package init(word: TurnWord, start: Instant, frozen: UInt64 = 0, frozenUntil: Instant = .zero) {
+      (self.word, self.start, self.frozen, self.frozenUntil) = (word, start, frozen, frozenUntil)
+    }
   }
 
   private enum State {
@@ -90,44 +105,44 @@ struct TurnMonitor {
   private static let searchIntervals: ClosedRange<UInt64> = 10_000_000...60_000_000_000
 
   /// How long a turn may take.
-  var threshold: UInt64
+  package var threshold: UInt64
   /// How long the turn may take that was seen last.
-  var turnThreshold: UInt64 { max(threshold, leastThreshold) }
+  package var turnThreshold: UInt64 { max(threshold, leastThreshold) }
   private var state = State.watching
   // The word at the last check, and when its turn began. At first that of a loop that never turned.
-  private var seen = Pulse.Word(raw: 0)
-  private var seenSince: UInt64 = 0
+  private var seen = TurnWord(raw: 0)
+  private var seenSince = Instant.zero
   // What ran in it then, and when that was.
   private var seenPart = TurnPart.whole
-  private var seenAt: UInt64 = 0
+  private var seenAt = Instant.zero
   private var pieceChecks = PieceChecks()
   private var leastThreshold: UInt64 = 0
   // A late turn in which the loop turns in a run that is not observed.
-  private var ignored: Pulse.Word?
+  private var ignored: TurnWord?
   // For how long the whole process was frozen in the current turn.
   private var frozenInTurn: UInt64 = 0
-  private var frozenUntil: UInt64 = 0
+  private var frozenUntil = Instant.zero
   // When the search for what serves a loop that has not turned yet began, and when to search again.
-  private var searchStart: UInt64?
-  private var searchTime: UInt64 = 0
+  private var searchStart: Instant?
+  private var searchTime = Instant.zero
   // When it was first seen to turn by itself.
-  private var turningSince: UInt64?
+  private var turningSince: Instant?
   // No heartbeat is sent before this time.
-  private var nextBeat: UInt64 = 0
+  private var nextBeat = Instant.zero
 
-  init(threshold: UInt64) { self.threshold = threshold }
+  package init(threshold: UInt64) { self.threshold = threshold }
 
   /// Whether a stall is being followed.
-  var isFollowing: Bool { if case .following = state { true } else { false } }
+  package var isFollowing: Bool { if case .following = state { true } else { false } }
 
   /// Whether a piece of a turn is followed.
-  var followsPiece: Bool { isFollowing && seenPart.isPiece }
+  package var followsPiece: Bool { isFollowing && seenPart.isPiece }
 
   /// Whether it is not known which of several pieces of a turn is followed.
-  var followsSeveralPieces: Bool { isFollowing && seenPart.isSeveral }
+  package var followsSeveralPieces: Bool { isFollowing && seenPart.isSeveral }
 
   /// Whether a late turn waits for memory.
-  var isDeferred: Bool { if case .deferred = state { true } else { false } }
+  package var isDeferred: Bool { if case .deferred = state { true } else { false } }
 
   // MARK: Checks
 
@@ -137,7 +152,7 @@ struct TurnMonitor {
   ///   - reading: The loop at this moment.
   ///   - frozen: For how long the whole process was frozen since the last check: no loop is late by that time.
   /// - Returns: What to do now.
-  mutating func check(_ reading: Reading, frozen: UInt64) -> Outcome {
+  package mutating func check(_ reading: Reading, frozen: UInt64) -> Outcome {
     switch state {
     case .deferred: return Outcome(decision: .deferred)
     case .following(let schedule): return Outcome(decision: follow(schedule, reading))
@@ -154,7 +169,7 @@ struct TurnMonitor {
         seen = reading.word
         guard reading.now >= nextBeat else { return Outcome(decision: .checkAgain(at: nextBeat)) }
         // On a grid: one wake-up serves all loops.
-        nextBeat = (reading.now / threshold + 1) * threshold
+        nextBeat = reading.now.next(onGridOf: threshold)
         return Outcome(decision: .beat)
       }
       // No run loop has turned yet: it may be that none ever will.
@@ -166,7 +181,7 @@ struct TurnMonitor {
   }
 
   /// Continues after a heartbeat was sent; `reading` has the word as it is then.
-  mutating func didBeat(_ reading: Reading, frozen: UInt64) -> Outcome {
+  package mutating func didBeat(_ reading: Reading, frozen: UInt64) -> Outcome {
     // The loop rests, and got none.
     if reading.word.phase == .idle { return Outcome(decision: .checkAgain(at: nextBeat)) }
     return checkTurn(reading, frozen: frozen)
@@ -200,7 +215,7 @@ struct TurnMonitor {
     seenAt = now
     let start = max(seenSince, reading.resumedAt)
     if frozen > 0 { frozenUntil = now }
-    frozenInTurn += min(frozen, now > start + frozenInTurn ? now - start - frozenInTurn : 0)
+    frozenInTurn += min(frozen, now.since(start + frozenInTurn))
     let deadline = start + frozenInTurn + turnThreshold
     // A piece that is known has checks of its own.
     let isToBeMet = reading.hasPieces && !seenPart.isPiece
@@ -216,15 +231,14 @@ struct TurnMonitor {
   /// When to check again what a loop runs whose turns may have pieces: a piece counts from the check that first meets it.
   ///
   /// On a grid: one wake-up serves all threads of a pool.
-  private func nextMeeting(after now: UInt64) -> UInt64 {
-    let interval = PieceChecks.interval(threshold)
-    return (now / interval + 1) * interval
+  private func nextMeeting(after now: Instant) -> Instant {
+    now.next(onGridOf: PieceChecks.interval(threshold))
   }
 
   /// When to check what runs in the turn; never, if it is one piece.
-  private mutating func nextCheckOfPiece(at now: UInt64, since start: UInt64) -> UInt64 {
-    guard seenPart.isPiece else { return .max }
-    let age = seenPart.needsConfirmation && now > start ? now - start : 0
+  private mutating func nextCheckOfPiece(at now: Instant, since start: Instant) -> Instant {
+    guard seenPart.isPiece else { return .never }
+    let age = seenPart.needsConfirmation ? now.since(start) : 0
     return now + pieceChecks.interval(at: now, age: age, threshold: turnThreshold)
   }
 
@@ -233,7 +247,7 @@ struct TurnMonitor {
     // A piece has ended between this check and the last one.
     if reading.turnEnd != nil || reading.part != seenPart {
       // What comes next counts from when it is met, also if it looks the same.
-      seen = Pulse.Word(raw: 0)
+      seen = TurnWord(raw: 0)
       if reading.part.isPiece { seenPart = reading.part }
       return .ended(at: seenAt)
     }
@@ -251,11 +265,12 @@ struct TurnMonitor {
   /// When to search again for what serves the loop.
   ///
   /// The interval is an eighth of the time since the first search, within limits.
-  private mutating func nextSearch(at now: UInt64) -> UInt64 {
+  private mutating func nextSearch(at now: Instant) -> Instant {
     let start = searchStart ?? now
     searchStart = start
     if now >= searchTime {
-      searchTime = now + min(max((now - start) / 8, Self.searchIntervals.lowerBound), Self.searchIntervals.upperBound)
+      searchTime =
+        now + min(max(now.since(start) / 8, Self.searchIntervals.lowerBound), Self.searchIntervals.upperBound)
     }
     return searchTime
   }
@@ -265,33 +280,32 @@ struct TurnMonitor {
     guard reading.word != seen, reading.heartbeat == .searching else { return false }
     let since = turningSince ?? reading.now
     turningSince = since
-    return reading.now - since >= Self.thresholdsOfSearch * threshold
+    return reading.now.since(since) >= Self.thresholdsOfSearch * threshold
   }
 
   // MARK: Questions that change nothing
 
   /// Whether the loop has made a transition since the last check.
-  func hasMoved(_ word: Pulse.Word) -> Bool { word != seen }
+  package func hasMoved(_ word: TurnWord) -> Bool { word != seen }
 
   /// Whether this turn was seen by a check.
-  func hasSeen(_ word: Pulse.Word) -> Bool { word == seen }
+  package func hasSeen(_ word: TurnWord) -> Bool { word == seen }
 
   /// Whether this part of the turn is the one that was seen by the last check.
-  func isSeen(_ part: TurnPart) -> Bool { part == seenPart }
+  package func isSeen(_ part: TurnPart) -> Bool { part == seenPart }
 
   /// For how long the process was frozen in a turn, as far as checks have met it.
-  func frozen(in turn: Pulse.Word) -> UInt64 { seen.stamp == turn.stamp ? frozenInTurn : 0 }
+  package func frozen(in turn: TurnWord) -> UInt64 { seen.stamp == turn.stamp ? frozenInTurn : 0 }
 
   /// How long ago the current turn began, or the loop was resumed; 0 if the loop is in no turn.
-  func age(_ reading: Reading) -> UInt64 {
+  package func age(_ reading: Reading) -> UInt64 {
     // An ignored turn says nothing of when the watchdog was to be awake.
     guard reading.word.phase != .idle, reading.word != ignored else { return 0 }
-    let since = max(reading.turnBegan, reading.resumedAt)
-    return reading.now > since ? reading.now - since : 0
+    return reading.now.since(reading.timedSince)
   }
 
   /// The current turn; nil unless it is late.
-  func lateTurn(_ reading: Reading) -> LateTurn? {
+  package func lateTurn(_ reading: Reading) -> LateTurn? {
     guard reading.word.phase != .idle, reading.word != ignored, !reading.isSuspended else { return nil }
     let isSeen = reading.word == seen && reading.part == seenPart
     // Nobody has seen how long the piece has been running.
@@ -305,7 +319,7 @@ struct TurnMonitor {
   /// Whether no turn has lasted for the threshold, as far as turns are watched.
   ///
   /// A loop that waits, never turned, is paused or turns in a run that is not observed is healthy: nothing speaks against it.
-  func isHealthy(_ reading: Reading) -> Bool {
+  package func isHealthy(_ reading: Reading) -> Bool {
     if isFollowing { return reading.turnEnd != nil }
     return lateTurn(reading) == nil
   }
@@ -313,29 +327,29 @@ struct TurnMonitor {
   // MARK: What the caller has done
 
   /// The turn of the last check, as late as it was found; `resumedAt` is when the loop was last resumed.
-  func checkedTurn(resumedAt: UInt64) -> LateTurn {
+  package func checkedTurn(resumedAt: Instant) -> LateTurn {
     LateTurn(word: seen, start: max(seenSince, resumedAt), frozen: frozenInTurn, frozenUntil: frozenUntil)
   }
 
   /// Follows a late turn from now on.
-  mutating func follow(_ turn: LateTurn, foundAt now: UInt64, sampling: UInt64) {
+  package mutating func follow(_ turn: LateTurn, foundAt now: Instant, sampling: UInt64) {
     state = .following(SampleSchedule(start: turn.start + turn.frozen, now: now, sampling: sampling))
   }
 
   /// Waits for memory, with a late turn that was found.
-  mutating func postpone() { state = .deferred }
+  package mutating func postpone() { state = .deferred }
 
   /// Notes that a sample was taken.
-  mutating func didSample(at time: UInt64) { updateSchedule { $0.didSample(at: time) } }
+  package mutating func didSample(at time: Instant) { updateSchedule { $0.didSample(at: time) } }
 
   /// Notes that `stall.ongoing` was reported.
-  mutating func didReportOngoing(at time: UInt64) { updateSchedule { $0.didReportOngoing(at: time) } }
+  package mutating func didReportOngoing(at time: Instant) { updateSchedule { $0.didReportOngoing(at: time) } }
 
   /// Ignores this turn from now on: the loop turns in a run that is not observed, and nobody can say how well.
-  mutating func ignore(_ turn: Pulse.Word) { ignored = turn }
+  package mutating func ignore(_ turn: TurnWord) { ignored = turn }
 
   /// Stops following the stall.
-  mutating func stopFollowing() { state = .watching }
+  package mutating func stopFollowing() { state = .watching }
 
   private mutating func updateSchedule(_ update: (inout SampleSchedule) -> Void) {
     guard case .following(var schedule) = state else { return }

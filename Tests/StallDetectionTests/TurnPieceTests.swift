@@ -1,6 +1,7 @@
+import TestSupport
 import Testing
 
-@testable import StallMonitor
+@testable import StallDetection
 
 /// What the watchdog decides about turns that consist of pieces, or have a limit of their own, in virtual time.
 struct TurnPieceTests {
@@ -15,14 +16,15 @@ struct TurnPieceTests {
 
   /// A turn with a piece of work in it.
   private func turn(at now: UInt64, since began: UInt64, _ part: TurnPart, least: UInt64 = 0) -> Reading {
-    var reading = Reading(now: now, word: Pulse.Word(phase: .afterWaiting, stamp: began), turnBegan: began)
+    var reading = Reading(
+      now: Instant(now), word: TurnWord(phase: .afterWaiting, stamp: began), turnBegan: Instant(began))
     (reading.part, reading.leastThreshold) = (part, least)
     return reading
   }
 
   /// When to check again; nil if something else is due.
   private mutating func nextCheck(_ reading: Reading) -> UInt64? {
-    if case .checkAgain(let time) = decide(reading) { time } else { nil }
+    if case .checkAgain(let time) = decide(reading) { time.nanoseconds } else { nil }
   }
 
   /// Checks a turn when it is due, until it is late; nil if it never is.
@@ -65,7 +67,7 @@ struct TurnPieceTests {
 
   /// A piece counts from the check that meets it: so that is not to come a threshold late.
   @Test mutating func pieceIsMetWithinAnEighthOfTheThreshold() throws {
-    let idle = Reading(now: 1001, word: Pulse.Word(phase: .idle, stamp: 900), turnBegan: 0).withPieces
+    let idle = Reading(now: 1001, word: TurnWord(phase: .idle, stamp: 900), turnBegan: 0).withPieces
     #expect(try #require(nextCheck(idle)) <= 1001 + 31)
     let whole = turn(at: 1033, since: 1032, .whole).withPieces
     #expect(try #require(nextCheck(whole)) <= 1033 + 31)
@@ -144,8 +146,8 @@ struct TurnPieceTests {
     #expect(decide(turn(at: 1001, since: 1000, .whole, least: 1000)) == .checkAgain(at: 2000))
     #expect(monitor.lateTurn(turn(at: 1999, since: 1000, .whole, least: 1000)) == nil)
     #expect(
-      decide(turn(at: 2000, since: 1000, .whole, least: 1000)) == .late(Pulse.Word(phase: .afterWaiting, stamp: 1000)))
-    #expect(decide(turn(at: 2250, since: 2000, .whole)) == .late(Pulse.Word(phase: .afterWaiting, stamp: 2000)))
+      decide(turn(at: 2000, since: 1000, .whole, least: 1000)) == .late(TurnWord(phase: .afterWaiting, stamp: 1000)))
+    #expect(decide(turn(at: 2250, since: 2000, .whole)) == .late(TurnWord(phase: .afterWaiting, stamp: 2000)))
   }
 }
 

@@ -1,6 +1,7 @@
+import TestSupport
 import Testing
 
-@testable import StallMonitor
+@testable import StallDetection
 
 /// What the watchdog decides about a loop, in virtual time: no thread, no clock, no pulse.
 struct TurnMonitorTests {
@@ -11,16 +12,19 @@ struct TurnMonitorTests {
 
   /// A loop in a turn that began at `began`.
   private func turn(
-    at now: UInt64, since began: UInt64, phase: Pulse.Phase = .afterWaiting, resumedAt: UInt64 = 0
+    at now: UInt64, since began: UInt64, phase: TurnPhase = .afterWaiting, resumedAt: UInt64 = 0
   ) -> Reading {
-    Reading(now: now, word: Pulse.Word(phase: phase, stamp: began), turnBegan: began, resumedAt: resumedAt)
+    Reading(
+      now: Instant(now), word: TurnWord(phase: phase, stamp: began), turnBegan: Instant(began),
+      resumedAt: Instant(resumedAt))
   }
 
   /// A loop that waits, after a turn that began at `began`; 0 for none.
   private func idle(
     at now: UInt64, since began: UInt64 = 0, _ heartbeat: TurnMonitor.HeartbeatState = .none
   ) -> Reading {
-    Reading(now: now, word: Pulse.Word(phase: .idle, stamp: began), turnBegan: began, heartbeat: heartbeat)
+    Reading(
+      now: Instant(now), word: TurnWord(phase: .idle, stamp: began), turnBegan: Instant(began), heartbeat: heartbeat)
   }
 
   private mutating func decide(_ reading: Reading, frozen: UInt64 = 0) -> TurnMonitor.Decision {
@@ -36,11 +40,11 @@ struct TurnMonitorTests {
   @Test mutating func turnIsLateAtTheThresholdAndNotBefore() {
     #expect(decide(turn(at: 1001, since: 1000)) == .checkAgain(at: 1250))
     #expect(decide(turn(at: 1249, since: 1000)) == .checkAgain(at: 1250))
-    #expect(decide(turn(at: 1250, since: 1000)) == .late(Pulse.Word(phase: .afterWaiting, stamp: 1000)))
+    #expect(decide(turn(at: 1250, since: 1000)) == .late(TurnWord(phase: .afterWaiting, stamp: 1000)))
   }
 
   @Test mutating func turnThatIsFirstSeenWhenItIsLateIsLate() {
-    #expect(decide(turn(at: 9000, since: 1000)) == .late(Pulse.Word(phase: .afterWaiting, stamp: 1000)))
+    #expect(decide(turn(at: 9000, since: 1000)) == .late(TurnWord(phase: .afterWaiting, stamp: 1000)))
   }
 
   @Test mutating func turnIsNewOnce() {
@@ -82,21 +86,21 @@ struct TurnMonitorTests {
   }
 
   @Test mutating func moveIsJudgedAgainstTheLastCheck() {
-    let word = Pulse.Word(phase: .afterWaiting, stamp: 1000)
+    let word = TurnWord(phase: .afterWaiting, stamp: 1000)
     #expect(monitor.hasMoved(word) && !monitor.hasSeen(word))
     _ = decide(turn(at: 1001, since: 1000))
     #expect(!monitor.hasMoved(word) && monitor.hasSeen(word))
-    #expect(monitor.hasMoved(Pulse.Word(phase: .idle, stamp: 1000)))
+    #expect(monitor.hasMoved(TurnWord(phase: .idle, stamp: 1000)))
   }
 
   // MARK: Freezes
 
   @Test mutating func freezeInsideATurnIsForgiven() {
     _ = decide(turn(at: 1000, since: 1000))
-    let next: UInt64 = 1000 + 4900 + 250
+    let next: Instant = 1000 + 4900 + 250
     #expect(decide(turn(at: 6000, since: 1000), frozen: 4900) == .checkAgain(at: next))
     #expect(decide(turn(at: 6149, since: 1000)) == .checkAgain(at: 6150))
-    #expect(decide(turn(at: 6150, since: 1000)) == .late(Pulse.Word(phase: .afterWaiting, stamp: 1000)))
+    #expect(decide(turn(at: 6150, since: 1000)) == .late(TurnWord(phase: .afterWaiting, stamp: 1000)))
     let late = monitor.checkedTurn(resumedAt: 0)
     #expect(late.start == 1000 && late.frozen == 4900 && late.frozenUntil == 6000)
   }
@@ -104,12 +108,12 @@ struct TurnMonitorTests {
   @Test mutating func freezesAddUp() {
     _ = decide(turn(at: 1000, since: 1000))
     _ = decide(turn(at: 2000, since: 1000), frozen: 900)
-    let next: UInt64 = 1000 + 1800 + 250
+    let next: Instant = 1000 + 1800 + 250
     #expect(decide(turn(at: 3000, since: 1000), frozen: 900) == .checkAgain(at: next))
   }
 
   @Test mutating func freezeIsNoLongerThanTheTurn() {
-    let next: UInt64 = 1000 + 10 + 250
+    let next: Instant = 1000 + 10 + 250
     #expect(decide(turn(at: 1010, since: 1000), frozen: 5000) == .checkAgain(at: next))
   }
 
@@ -147,16 +151,6 @@ struct TurnMonitorTests {
     #expect(!monitor.check(reading, frozen: 0).isNewTurn)
     #expect(monitor.check(turn(at: 9200, since: 1000, resumedAt: 9100), frozen: 0).isNewTurn)
     #expect(!monitor.check(turn(at: 9201, since: 1000, resumedAt: 9100), frozen: 0).isNewTurn)
-  }
-
-  /// The thread that read the clock first may be the last to resume.
-  @Test func pausesThatOverlapNeverMoveTimeBackwards() {
-    let suspension = Suspension()
-    suspension.begin()
-    suspension.begin()
-    #expect(suspension.end(at: 9100) && suspension.end(at: 9000))
-    #expect(suspension.resumedAt == 9100 && !suspension.isActive)
-    #expect(!suspension.end(at: 9200) && suspension.resumedAt == 9100, "there was no pause left")
   }
 
   @Test mutating func resumptionBeforeTheTurnForgivesNothing() {
@@ -219,7 +213,7 @@ struct TurnMonitorTests {
   // MARK: The stall
 
   /// Follows the turn of a reading that is late.
-  private mutating func follow(_ reading: Reading, sampling: UInt64 = 100) -> Pulse.Word {
+  private mutating func follow(_ reading: Reading, sampling: UInt64 = 100) -> TurnWord {
     guard case .late(let word) = decide(reading) else {
       Issue.record("not late")
       return reading.word
@@ -239,7 +233,7 @@ struct TurnMonitorTests {
   }
 
   /// Whether the next sample is due then: intervals are irregular.
-  private func isSampled(in times: ClosedRange<UInt64>, _ decision: TurnMonitor.Decision) -> Bool {
+  private func isSampled(in times: ClosedRange<Instant>, _ decision: TurnMonitor.Decision) -> Bool {
     if case .checkAgain(let time) = decision { times.contains(time) } else { false }
   }
 
@@ -248,10 +242,14 @@ struct TurnMonitorTests {
     monitor.threshold = 250_000_000
     let word = follow(turn(at: start + 250_000_000, since: start), sampling: 60_000_000_000)
     let due = start + 1_000_000_000
-    #expect(decide(Reading(now: due - 1, word: word, turnBegan: start)) == .checkAgain(at: due))
-    #expect(decide(Reading(now: due, word: word, turnBegan: start)) == .due(sample: false, ongoing: true))
-    monitor.didReportOngoing(at: due)
-    #expect(decide(Reading(now: due, word: word, turnBegan: start)) == .checkAgain(at: start + 2_000_000_000))
+    #expect(
+      decide(Reading(now: Instant(due - 1), word: word, turnBegan: Instant(start))) == .checkAgain(at: Instant(due)))
+    #expect(
+      decide(Reading(now: Instant(due), word: word, turnBegan: Instant(start))) == .due(sample: false, ongoing: true))
+    monitor.didReportOngoing(at: Instant(due))
+    #expect(
+      decide(Reading(now: Instant(due), word: word, turnBegan: Instant(start)))
+        == .checkAgain(at: Instant(start + 2_000_000_000)))
   }
 
   /// The word of a later turn does not move the end, and the end outranks a sample that is due.
@@ -303,7 +301,7 @@ struct TurnMonitorTests {
     var ended = idle(at: 9000, since: 1000)
     ended.turnEnd = 1300
     #expect(decide(ended) == .deferred, "its end is reported when there is memory")
-    let late = TurnMonitor.LateTurn(word: Pulse.Word(phase: .afterWaiting, stamp: 1000), start: 1000)
+    let late = TurnMonitor.LateTurn(word: TurnWord(phase: .afterWaiting, stamp: 1000), start: 1000)
     monitor.follow(late, foundAt: 1260, sampling: 100)
     #expect(decide(ended) == .ended(at: 1300))
   }
@@ -386,10 +384,10 @@ struct TurnMonitorTests {
         return
       }
       #expect(decide(idle(at: now + 1, .searching)) == .checkAgain(at: next), "woken for another reason")
-      #expect((10_000_000...max(10_000_000, (now - start) / 8)).contains(next - now))
-      #expect(next - now <= 60_000_000_000)
+      #expect((10_000_000...max(10_000_000, (now - start) / 8)).contains(next.nanoseconds - now))
+      #expect(next.nanoseconds - now <= 60_000_000_000)
       searches += 1
-      now = next
+      now = next.nanoseconds
     }
     #expect(searches < 100)
   }
@@ -423,9 +421,9 @@ struct SampleScheduleTests {
     var schedule = SampleSchedule(start: 0, now: 4_000_000_000, sampling: 100_000_000)
     // The first was due when the stall was found; what comes next counts from it.
     schedule.didSample(at: 4_000_000_000)
-    var last: UInt64 = 4_000_000_000
+    var last: Instant = 4_000_000_000
     for expected: UInt64 in [100, 200, 400, 800, 1000, 1000] {
-      let interval = schedule.nextSample - last
+      let interval = schedule.nextSample.since(last)
       #expect((expected * 750_000...expected * 1_250_000).contains(interval), "\(expected): \(interval)")
       last = schedule.nextSample
       schedule.didSample(at: last)
@@ -435,12 +433,12 @@ struct SampleScheduleTests {
   /// The last sample may count for the time up to the next one.
   @Test func noSampleCountsForAThirdOfAStall() {
     for stall in 0..<200 {
-      let start = UInt64(stall) * 1_000_003
+      let start = Instant(UInt64(stall) * 1_000_003)
       var schedule = SampleSchedule(start: start, now: start + 250_000_000, sampling: 100_000_000)
       var last = start + 250_000_000
       schedule.didSample(at: last)
-      while last - start < 10_000_000_000 {
-        #expect(schedule.nextSample - last <= (schedule.nextSample - start) / 3)
+      while last.since(start) < 10_000_000_000 {
+        #expect(schedule.nextSample.since(last) <= schedule.nextSample.since(start) / 3)
         last = schedule.nextSample
         schedule.didSample(at: last)
       }
@@ -458,10 +456,10 @@ struct SampleScheduleTests {
   @Test func samplesMeetAllOfPeriodicWork() {
     var computing = 0
     for stall in 0..<200 {
-      let start = UInt64(stall) * 1_000_003
+      let start = Instant(UInt64(stall) * 1_000_003)
       var schedule = SampleSchedule(start: start, now: start + 250_000_000, sampling: 100_000_000)
       for time in sequence(first: start + 250_000_000, next: { _ in schedule.nextSample }).prefix(5) {
-        if (time - start) % 50_000_000 < 30_000_000 { computing += 1 }
+        if time.since(start) % 50_000_000 < 30_000_000 { computing += 1 }
         schedule.didSample(at: time)
       }
     }
@@ -490,7 +488,7 @@ struct SampleScheduleTests {
     var schedule = SampleSchedule(start: 0, now: 250)
     var times: [UInt64] = []
     for _ in 0..<9 {
-      times.append(schedule.nextOngoing / 1_000_000_000)
+      times.append(schedule.nextOngoing.nanoseconds / 1_000_000_000)
       schedule.didReportOngoing(at: schedule.nextOngoing)
     }
     #expect(times == [1, 2, 4, 8, 16, 32, 64, 124, 184])

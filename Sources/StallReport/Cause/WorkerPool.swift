@@ -1,14 +1,12 @@
-import StallReport
-
 /// A pool of threads, any of which may serve a loop.
-enum WorkerPool: Sendable {
+package enum WorkerPool: Sendable {
   /// libdispatch's.
   case dispatch
   /// Swift concurrency's.
   case cooperative
 
   /// The pool in words.
-  var name: String {
+  package var name: String {
     switch self {
     case .dispatch: "libdispatch's pool"
     case .cooperative: "Swift concurrency"
@@ -17,7 +15,7 @@ enum WorkerPool: Sendable {
 
   /// Whether a thread belongs to the pool, as its name and its functions show; for Swift concurrency, only if it runs a job, or another
   /// block of libdispatch's queue that the pool's queue has its threads from.
-  func owns(_ thread: Report.OtherThread) -> Bool {
+  package func owns(_ thread: Report.OtherThread) -> Bool {
     let symbols = thread.stack.compactMap(\.symbol)
     guard symbols.contains("_dispatch_worker_thread") else { return false }
     switch self {

@@ -1,4 +1,3 @@
-import StallCapture
 import StallReport
 
 /// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it represents.
@@ -6,60 +5,60 @@ import StallReport
 /// A sample represents the time of the turn that is nearer to it than to any other sample. (Were it the time since the sample before, the
 /// last one could represent half of the stall, as the intervals grow.) But what the kernel counted decides how much of the time between
 /// two samples the thread was ready to run, and how much it waited: time of a kind that neither sample has shown is represented by none.
-struct Episode {
-  let id: String
+package struct Episode: Sendable {
+  package let id: String
   /// The turn that is late.
-  let turn: Pulse.Word
+  package let turn: TurnWord
   /// When the turn began.
-  let start: UInt64
+  package let start: Instant
   /// What the loop has called in the turn, if it reports that.
-  private(set) var callouts: CalloutTimes?
+  package private(set) var callouts: CalloutTimes?
   // A shorter callout is not responsible for the turn.
   private let calloutLimit: UInt64
   // Samples of one callout, which is not known to have lasted for so long.
-  private var undecided: [(sample: Sample, time: UInt64, weight: UInt64)] = []
+  private var undecided: [(sample: Sample, time: Instant, weight: UInt64)] = []
   // Stacks of the first samples that are not bunched together, with the number of the callout.
   private var spacedStacks: [(callout: UInt64, stack: [StackFrame])] = []
-  private(set) var sampleCount = 0
+  package private(set) var sampleCount = 0
   // Without those that followed the first one at once.
   private var plannedCount = 0
   /// Time in which the whole process was stopped, and when the last of it was detected.
-  private(set) var frozen: UInt64
-  private var frozenUntil: UInt64
+  package private(set) var frozen: UInt64
+  private var frozenUntil: Instant
   /// What a hypervisor took from the machine's processors, from when the turn was found late to the last sample or the end.
-  var stolen: UInt64 = 0
+  package var stolen: UInt64 = 0
   /// Other tasks waited for a thread at some sample.
-  private(set) var starves = false
+  package private(set) var starves = false
   /// How long the first report had to wait for memory.
-  var memoryShortage: UInt64 = 0
-  private(set) var lastSampleTime: UInt64
+  package var memoryShortage: UInt64 = 0
+  package private(set) var lastSampleTime: Instant
   // How much of the duration the samples represent.
   private var represented: UInt64 = 0
   // What had been counted, and stolen, at the sample before.
   private var counted: (thread: Int32, usage: ResourceUsage)?
   private var countedStolen: UInt64 = 0
   private var candidates: [Candidate] = []
-  private var causeWeights: [Cause: UInt64] = [:]
+  private(set) var causeWeights: [Cause: UInt64] = [:]
   // The latest of the samples that are recorded, which gains weight until the next.
-  private var latest: (sample: Sample, time: UInt64)?
+  private var latest: (sample: Sample, time: Instant)?
   /// All stacks, merged.
-  private(set) var tree = CallTree()
+  package private(set) var tree = CallTree()
   // The same without names, for the tool that adds them, and which node of it is which of the tree's; both once there are names.
   private var places: CallTree?
   private var nodes: [Int?] = []
   /// The first samples, at most ``summaryLimit``.
-  private(set) var summaries: [SampleSummary] = []
+  package private(set) var summaries: [SampleSummary] = []
 
   // Samples of one function, of one kind of cause, and of one thread that was waited for.
-  private struct Candidate {
+  private struct Candidate: Sendable {
     var key: String
     var kind: Cause
     var weight: UInt64
     var sample: Sample
     // When that was taken.
-    var time: UInt64
+    var time: Instant
 
-    init(_ sample: Sample, weight: UInt64, time: UInt64) {
+    init(_ sample: Sample, weight: UInt64, time: Instant) {
       (key, kind, self.weight, self.sample) = (sample.functionKey, sample.cause.kind, weight, sample)
       self.time = time
     }
@@ -84,8 +83,8 @@ struct Episode {
   private static let candidateLimit = 32
   private static let summaryLimit = 256
 
-  init(
-    id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, frozenUntil: UInt64 = 0,
+  package init(
+    id: String, turn: TurnWord, start: Instant, frozen: UInt64 = 0, frozenUntil: Instant = .zero,
     threshold: UInt64 = 0
   ) {
     calloutLimit = threshold / 2
@@ -98,13 +97,13 @@ struct Episode {
   }
 
   /// How long the loop has been blocked, without the time in which the whole process was stopped.
-  func duration(at time: UInt64) -> UInt64 {
-    let whole = time > start ? time - start : 0
+  package func duration(at time: Instant) -> UInt64 {
+    let whole = time.since(start)
     return whole > frozen ? whole - frozen : 0
   }
 
   /// Adds time in which the whole process was stopped, detected now.
-  mutating func addFreeze(_ duration: UInt64, at now: UInt64) {
+  package mutating func addFreeze(_ duration: UInt64, at now: Instant) {
     guard duration > 0 else { return }
     frozen += duration
     frozenUntil = now
@@ -114,18 +113,19 @@ struct Episode {
   ///
   /// `isPlanned` is false of one that is taken right after the first. `callouts` is what the loop had called by then, `usage` what the kernel
   /// had counted in the turn for the sample's thread, and `beginning` what is known of the turn before that was counted.
-  mutating func add(
-    _ sample: Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil,
+  package mutating func add(
+    _ sample: Sample, at time: Instant, isPlanned: Bool = true, callouts: CalloutTimes? = nil,
     usage: ResourceUsage? = nil, beginning: TurnBeginning? = nil
   ) {
     let interval = represent(until: time, atLeast: 1)
+    var sample = sample
+    sample.judge(usage)
     let shares = shares(of: interval, before: sample, usage, beginning)
     addToLatest(shares.earlier)
     lastSampleTime = time
     sampleCount += 1
     if sample.starves { starves = true }
     note(callouts, at: time, isOver: false)
-    var sample = sample
     sample.calloutNumber = callouts?.count ?? 0
     if let callouts, !isLong(callouts.count, callouts, at: time) {
       // Time between samples of short callouts is as little one function's as theirs.
@@ -143,7 +143,7 @@ struct Episode {
   /// Records the loop's callouts so far, and so which samples show a responsible callout.
   ///
   /// `usage` is what the kernel has counted for the last sample's thread, from when the turn was first seen until after `time`.
-  mutating func note(_ callouts: CalloutTimes?, at time: UInt64, isOver: Bool, usage: ResourceUsage? = nil) {
+  package mutating func note(_ callouts: CalloutTimes?, at time: Instant, isOver: Bool, usage: ResourceUsage? = nil) {
     if let callouts { self.callouts = callouts }
     if isOver { addRest(until: time, usage) }
     guard let known = self.callouts, let number = undecided.first?.sample.calloutNumber else { return }
@@ -157,25 +157,24 @@ struct Episode {
   }
 
   /// Whether one of the callouts is known to have lasted for half of the threshold, by `time`.
-  private func isLong(_ number: UInt64, _ callouts: CalloutTimes, at time: UInt64) -> Bool {
+  private func isLong(_ number: UInt64, _ callouts: CalloutTimes, at time: Instant) -> Bool {
     if number == callouts.count {
-      let began = time > callouts.age ? time - callouts.age : 0
-      return callouts.age >= calloutLimit + (began < frozenUntil ? frozen : 0)
+      return callouts.age >= calloutLimit + (time - callouts.age < frozenUntil ? frozen : 0)
     }
     return number == callouts.longestNumber && callouts.longest >= calloutLimit + frozen
   }
 
-  private mutating func record(_ unseen: [SampleShares.Unseen], at time: UInt64) {
+  private mutating func record(_ unseen: [SampleShares.Unseen], at time: Instant) {
     for part in unseen { record(.unseen(part.cause), at: time, weight: part.time, isSample: false) }
   }
 
-  private mutating func record(_ sample: Sample, at time: UInt64, weight: UInt64, isSample: Bool = true) {
+  private mutating func record(_ sample: Sample, at time: Instant, weight: UInt64, isSample: Bool = true) {
     if isSample { latest = (sample, time) }
-    let node = weigh(sample, weight, samples: isSample ? 1 : 0, at: isSample ? time : 0)
+    let node = weigh(sample, weight, samples: isSample ? 1 : 0, at: isSample ? time : .zero)
     guard summaries.count < Self.summaryLimit else { return }
     summaries.append(
       SampleSummary(
-        after: time - start, weight: weight, cause: sample.cause, wait: sample.wait, node: node,
+        after: time.since(start), weight: weight, cause: sample.cause, wait: sample.wait, node: node,
         failure: sample.failure))
   }
 
@@ -197,7 +196,7 @@ struct Episode {
   }
 
   /// Shares the time from the last sample to the end.
-  private mutating func addRest(until time: UInt64, _ usage: ResourceUsage?) {
+  private mutating func addRest(until time: Instant, _ usage: ResourceUsage?) {
     let rest = represent(until: time)
     guard undecided.isEmpty else { return addToLatest(rest) }
     let change = counted.flatMap { $0.thread == latest?.sample.thread ? usage?.since($0.usage) : nil }
@@ -209,7 +208,7 @@ struct Episode {
   }
 
   /// The part of the duration that the samples do not represent yet, as if they did from now on.
-  private mutating func represent(until time: UInt64, atLeast least: UInt64 = 0) -> UInt64 {
+  private mutating func represent(until time: Instant, atLeast least: UInt64 = 0) -> UInt64 {
     let whole = max(duration(at: time), represented + least)
     defer { represented = whole }
     return whole - represented
@@ -221,7 +220,7 @@ struct Episode {
       undecided[last].weight += time
     } else if let latest {
       weigh(latest.sample, time, samples: 0, at: latest.time)
-      if let last = summaries.indices.last, summaries[last].after == latest.time - start {
+      if let last = summaries.indices.last, summaries[last].after == latest.time.since(start) {
         summaries[last].weight += time
       }
     }
@@ -231,7 +230,7 @@ struct Episode {
   ///
   /// Returns the node of its stack.
   @discardableResult
-  private mutating func weigh(_ sample: Sample, _ weight: UInt64, samples: Int, at time: UInt64) -> Int? {
+  private mutating func weigh(_ sample: Sample, _ weight: UInt64, samples: Int, at time: Instant) -> Int? {
     if sample.failure != .shortCallouts { causeWeights[sample.cause, default: 0] += weight }
     let node = tree.add(sample.stack, weight: weight, samples: samples)
     let new = Candidate(sample, weight: weight, time: time)
@@ -263,7 +262,7 @@ struct Episode {
   /// - Parameters:
   ///   - names: The frames of a stack, with their names.
   ///   - complete: Completes a sample by the names of its stack.
-  mutating func name(_ names: ([StackFrame]) -> [StackFrame], complete: (inout Sample) -> Void = { _ in }) {
+  package mutating func name(_ names: ([StackFrame]) -> [StackFrame], complete: (inout Sample) -> Void = { _ in }) {
     places = tree
     (tree, nodes) = tree.named { names([$0]) }
     for index in spacedStacks.indices { spacedStacks[index].stack = names(spacedStacks[index].stack) }
@@ -285,42 +284,36 @@ struct Episode {
   }
 
   /// Forgets the stacks: there is no space for them.
-  mutating func dropStacks() {
+  package mutating func dropStacks() {
     let last = heaviest?.withoutFunction(.noRoom)
     (candidates, spacedStacks, summaries, tree) = ([], [], [], CallTree())
     if let last { candidates = [Candidate(last, weight: 1, time: lastSampleTime)] }
   }
 
   /// How much memory it takes, in bytes: an estimate.
-  var size: Int {
+  package var size: Int {
     let stacks = candidates.reduce(0) { $1.sample.threads.reduce($0 + $1.sample.stack.count) { $0 + $1.stack.count } }
     let frames = stacks + spacedStacks.reduce(0) { $0 + $1.stack.count } + tree.nodes.count
     return 1024 + frames * MemoryLayout<StackFrame>.stride
   }
 
   /// The function that a sample shows, by name.
-  func culprit(of summary: SampleSummary) -> String? {
+  package func culprit(of summary: SampleSummary) -> String? {
     guard let node = summary.node, let named = nodes.isEmpty ? node : nodes[node] else { return nil }
     return Culprit.frame(of: tree.stack(of: named))?.name
   }
 
-  /// Whether a sample shows more runs of Foundation's loop than were known.
-  ///
-  /// `frames` names those of Foundation's module.
-  func hasUnseenRun(_ frames: ([StackFrame]) -> [StackFrame]) -> Bool {
-    candidates.contains { candidate in
-      candidate.sample.knownRuns.map { FoundationRuns.count(in: frames(candidate.sample.stack)) > $0 } ?? false
-    }
-  }
+  /// Whether one of the samples that represent the stall's functions is such a one.
+  package func hasSample(where isOne: (Sample) -> Bool) -> Bool { candidates.contains { isOne($0.sample) } }
 
   /// Whether the next sample includes other threads: the 1st, 2nd, 4th, 8th and so on.
-  var isSweepDue: Bool { (plannedCount + 1) & plannedCount == 0 }
+  package var isSweepDue: Bool { (plannedCount + 1) & plannedCount == 0 }
 
   /// The sample that represents the stall: of those that show its cause, one of the responsible function with the most time.
   ///
   /// A sample with a stack is preferred. No function is responsible if the turn consisted of many
   /// short pieces of work: then the sampled functions are there by chance. Nor is one if most of the cause's time was between samples.
-  var heaviest: Sample? {
+  package var heaviest: Sample? {
     if candidates.isEmpty { return undecided.last?.sample.withoutFunction(.shortCallouts) }
     let kind = cause.kind
     var from = candidates.indices.filter { candidates[$0].kind == kind }
@@ -344,24 +337,15 @@ struct Episode {
   }
 
   /// For how much of the sampled time a cause was seen; nil for none of it.
-  func weight(of cause: Cause) -> UInt64? { causeWeights[cause] }
+  package func weight(of cause: Cause) -> UInt64? { causeWeights[cause] }
 
-  /// The cause that took the most time; of equals, the one that is known.
-  ///
-  /// The causes of a thread that is ready to run count as one, and the one that took the most of that time represents them.
-  var cause: Cause {
-    func heaviest(_ weights: [Cause: UInt64]) -> (key: Cause, value: UInt64)? {
-      weights.max { ($0.value, $0.key == .unknown ? 0 : 1) < ($1.value, $1.key == .unknown ? 0 : 1) }
-    }
-    let ready = causeWeights.filter { $0.key.isReady }
-    let other = heaviest(causeWeights.filter { !$0.key.isReady })
-    let total = ready.values.reduce(0, +)
-    if let other, other.value > total || (other.value == total && other.key != .unknown) { return other.key }
-    return heaviest(ready)?.key ?? .unknown
+  /// The cause that took the most time.
+  package var cause: Cause {
+    StallEvidence(activity: .unknown, failure: nil, usage: nil, duration: 0, shares: causeWeights).largestShare
   }
 
   /// All samples without names; nil if there is but one, whose stack a line has.
-  var unnamedSamples: UnnamedCallTree? { sampleCount > 1 ? UnnamedCallTree(places ?? tree) : nil }
+  package var unnamedSamples: UnnamedCallTree? { sampleCount > 1 ? UnnamedCallTree(places ?? tree) : nil }
 
   private func lighter(_ a: Int, _ b: Int) -> Bool { candidates[a].weight < candidates[b].weight }
 }

@@ -3,20 +3,20 @@ import StallReport
 /// What a thread is known to have done in a turn before its counters were first read in it; times in nanoseconds.
 ///
 /// A turn may begin at any time between two checks. What was counted between them, and not in the turn, is of the time before it.
-struct TurnBeginning: Equatable {
+package struct TurnBeginning: Equatable, Sendable {
   /// For how long it was at least ready to run.
-  let ready: UInt64
+  package let ready: UInt64
   /// For how long it at least waited.
-  let waiting: UInt64
+  package let waiting: UInt64
   /// Whether the thread waited for a processor at the end: the kernel counts that wait when it is over.
-  let endsQueued: Bool
+  package let endsQueued: Bool
 
   /// - Parameters:
   ///   - length: How long before the end of `change` the turn began.
   ///   - change: What the kernel counted between the last check before the turn and the first one in it; nil if that is not known.
   ///   - hasBegunNoWait: Whether the thread has begun no wait meanwhile: one that ended in this time was over before the turn.
   ///   - endsQueued: Whether the thread waited for a processor at the end.
-  init(length: UInt64, in change: ResourceUsage?, hasBegunNoWait: Bool, endsQueued: Bool = false) {
+  package init(length: UInt64, in change: ResourceUsage?, hasBegunNoWait: Bool, endsQueued: Bool = false) {
     self.endsQueued = endsQueued
     guard let change else {
       (ready, waiting) = (0, 0)

@@ -1,0 +1,7 @@
+import StallCapture
+import StallDetection
+
+extension Instant {
+  /// The monotonic clock's time.
+  static func now() -> Instant { Instant(MonotonicClock.now()) }
+}
