@@ -1,6 +1,6 @@
 // The own process's memory.
 #define _GNU_SOURCE
-#include "process.h"
+#include "process_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "process.h"
+#include "process_internal.h"
 
 // Program headers that are read of a module.
 #define CUNWIND_SEGMENTS_MAX 64u

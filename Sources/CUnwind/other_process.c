@@ -284,6 +284,12 @@ cunwind_process *cunwind_process_open(int32_t id, int *error) {
   return &other->shared;
 }
 
+bool cunwind_process_is_over(const cunwind_process *process) {
+  char byte;
+  // Where nothing lies, an error; but where there is no memory any more, the end of the file.
+  return process->id != 0 && pread(other_of(process)->memory, &byte, 1, 0) == 0;
+}
+
 void cunwind_process_close(cunwind_process *process) {
   if (process == NULL) return;
   struct other_process *other = (struct other_process *)process;

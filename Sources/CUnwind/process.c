@@ -1,6 +1,6 @@
 // The own process's handle, and what all handles have in common.
 #define _GNU_SOURCE
-#include "process.h"
+#include "process_internal.h"
 
 #include "snapshot_internal.h"
 

@@ -6,7 +6,7 @@
 
 #include "architecture.h"
 #include "cunwind_snapshot.h"
-#include "process.h"
+#include "process_internal.h"
 
 #pragma GCC visibility push(hidden)
 

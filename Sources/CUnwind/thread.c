@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cunwind_perf.h"
-#include "process.h"
+#include "process_internal.h"
 #include "snapshot_internal.h"
 
 #ifndef AT_MINSIGSTKSZ

@@ -6,7 +6,7 @@
 #include "architecture.h"
 #include "cunwind_unwind.h"
 #include "libunwind_table.h"
-#include "process.h"
+#include "process_internal.h"
 
 #define CUNWIND_CACHE_PAGE 4096u
 #define CUNWIND_CACHED_PAGES 64u

@@ -9,7 +9,7 @@ enum SystemCallNumbers {
 }
 
 extension ThreadProbe.BlockedCall {
-  func restartedNumber(in process: any ProcessAccess) -> Int64? { nil }
+  func restartedNumber(in process: ProcessHandle) -> Int64? { nil }
 }
 
 extension cunwind_snapshot {

@@ -54,13 +54,13 @@ extension CapturesInThisProcess {
       let unwatched = make(index)
       // Linux before 5.11 has no epoll_pwait2.
       guard name != "epoll_pwait2" || unwatched.error != ENOSYS else { return }
-      let capture = ThreadCapture()
+      let capture = ThreadCapture(of: .own)
       // The first preparation of a process takes longer than some calls.
       capture.prepareThread()
       var stacks = 0
       var lost: [CaptureFailure] = []
       func watch(_ thread: Int32, _ isDone: borrowing Atomic<Bool>) {
-        let probe = ThreadProbe(thread: thread)
+        let probe = ThreadProbe(thread: thread, of: .own)
         for _ in 0..<50 where !isDone.load(ordering: .acquiring) {
           switch capture.capture(probe, stackEnd: 0).backtrace {
           case .success: stacks += 1

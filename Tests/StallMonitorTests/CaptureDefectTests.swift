@@ -113,12 +113,12 @@ extension CapturesInThisProcess {
     /// A signal whose handler was removed would end the process.
     @Test func signalWithoutItsHandlerIsNotSent() async {
       await #expect(processExitsWith: .success) {
-        let capture = ThreadCapture(mayUsePerf: false)
+        let capture = ThreadCapture(of: .own, mayUsePerf: false)
         let thread = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
         let other = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
-        _ = capture.capture(ThreadProbe(thread: victim_moment_id(other)), stackEnd: 0)
+        _ = capture.capture(ThreadProbe(thread: victim_moment_id(other), of: .own), stackEnd: 0)
         for number in 1...64 { Glibc.signal(Int32(number), SIG_DFL) }
-        let probe = ThreadProbe(thread: victim_moment_id(thread))
+        let probe = ThreadProbe(thread: victim_moment_id(thread), of: .own)
         // A handler is put back, on whichever signal is free then.
         let backtrace = try capture.capture(probe, stackEnd: 0).backtrace.get()
         #expect(!backtrace.isTruncated)
@@ -130,21 +130,21 @@ extension CapturesInThisProcess {
 
     @Test func signalThatTheKernelRefusesIsReportedAsSuch() async {
       await #expect(processExitsWith: .success) {
-        let capture = ThreadCapture(mayUsePerf: false)
+        let capture = ThreadCapture(of: .own, mayUsePerf: false)
         let thread = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(11), &none)  // RLIMIT_SIGPENDING
-        let probe = ThreadProbe(thread: victim_moment_id(thread))
+        let probe = ThreadProbe(thread: victim_moment_id(thread), of: .own)
         #expect(throws: CaptureFailure.refused) { try capture.capture(probe, stackEnd: 0).backtrace.get() }
       }
     }
 
     @Test func timerThatIsRefusedIsReportedAsSuch() async {
       await #expect(processExitsWith: .success) {
-        let capture = ThreadCapture(mayUsePerf: false)
+        let capture = ThreadCapture(of: .own, mayUsePerf: false)
         let thread = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
         #expect(victim_refuse_timers())
-        let probe = ThreadProbe(thread: victim_moment_id(thread))
+        let probe = ThreadProbe(thread: victim_moment_id(thread), of: .own)
         #expect(throws: CaptureFailure.noTimer) { try capture.capture(probe, stackEnd: 0).backtrace.get() }
       }
     }
@@ -152,7 +152,7 @@ extension CapturesInThisProcess {
     @Test("a thread has a stack however many other threads were prepared after it")
     func manyPreparedThreads() async {
       await #expect(processExitsWith: .success) {
-        let capture = ThreadCapture(mayUsePerf: false)
+        let capture = ThreadCapture(of: .own, mayUsePerf: false)
         let thread = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
         let arePrepared = DispatchSemaphore(value: 0)
         for _ in 0..<300 {
@@ -163,7 +163,7 @@ extension CapturesInThisProcess {
           }
         }
         for _ in 0..<300 { arePrepared.wait() }
-        let probe = ThreadProbe(thread: victim_moment_id(thread))
+        let probe = ThreadProbe(thread: victim_moment_id(thread), of: .own)
         #expect(throws: Never.self) { try capture.captureWithPatience(probe).backtrace.get() }
       }
     }
@@ -205,7 +205,7 @@ extension CapturesInThisProcess {
         var set = sigset_t()
         sigemptyset(&set)
         sigaddset(&set, signal)
-        let probe = ThreadProbe(thread: clinux_gettid())
+        let probe = ThreadProbe(thread: clinux_gettid(), of: .own)
         pthread_sigmask(SIG_UNBLOCK, &set, nil)
         #expect(probe.signalState().map { $0.isBlocked(signal) || $0.isPending(signal) } == false)
         pthread_sigmask(SIG_BLOCK, &set, nil)
@@ -216,12 +216,12 @@ extension CapturesInThisProcess {
 
     /// Each capture of one stall reads the stack beyond the copy again.
     @Test func stackBeyondTheCopyIsNotKept() throws {
-      let capture = ThreadCapture()
+      let capture = ThreadCapture(of: .own)
       let reader = FarReader()
       defer { reader.stop() }
       for round in 0..<6 {
         let caller = reader.begin(round % 2 == 1 ? .second : .first)
-        let backtrace = try capture.captureWithPatience(ThreadProbe(thread: reader.id)).backtrace.get()
+        let backtrace = try capture.captureWithPatience(ThreadProbe(thread: reader.id, of: .own)).backtrace.get()
         #expect(!backtrace.isTruncated)
         let isInside = backtrace.frames.contains { $0.address > caller && $0.address < caller + 64 }
         #expect(isInside, "round \(round): the other caller's frame")
@@ -244,11 +244,11 @@ extension CapturesInThisProcess {
     /// whatever calls that are over have left on the stack.
     @Test(arguments: [FarReader.Caller.number, .pointer])
     fileprivate func callerThatKeepsANumberInRBP(chosen: FarReader.Caller) throws {
-      let capture = ThreadCapture()
+      let capture = ThreadCapture(of: .own)
       let reader = FarReader()
       defer { reader.stop() }
       let caller = reader.begin(chosen)
-      let backtrace = try capture.captureWithPatience(ThreadProbe(thread: reader.id)).backtrace.get()
+      let backtrace = try capture.captureWithPatience(ThreadProbe(thread: reader.id, of: .own)).backtrace.get()
       #expect(!backtrace.isTruncated)
       #if arch(x86_64)
       #expect(backtrace.isApproximate, "it was scanned for")
@@ -264,8 +264,8 @@ extension CapturesInThisProcess {
       let isWhole = try (0..<5).contains { _ in
         let thread = victim_moment_start(VICTIM_FOREIGN_CODE, { cunwind_prepare_thread_for_timer() }, nil)
         defer { victim_moment_stop(thread) }
-        let probe = ThreadProbe(thread: victim_moment_id(thread))
-        let backtrace = try ThreadCapture(mayUsePerf: false).captureWithPatience(probe).backtrace.get()
+        let probe = ThreadProbe(thread: victim_moment_id(thread), of: .own)
+        let backtrace = try ThreadCapture(of: .own, mayUsePerf: false).captureWithPatience(probe).backtrace.get()
         return !backtrace.isTruncated
           && backtrace.frames.suffix(3).contains { $0.address == victim_moment_outermost(thread) }
       }
@@ -305,8 +305,8 @@ extension CapturesInThisProcess {
       let done = Atomic<Int>(0)
       for id in [shallow.id, deep.id] {
         Self.detach {
-          let capture = ThreadCapture()
-          let probe = ThreadProbe(thread: id)
+          let capture = ThreadCapture(of: .own)
+          let probe = ThreadProbe(thread: id, of: .own)
           for _ in 0..<300 {
             let frames = (try? capture.captureWithPatience(probe).backtrace.get())?.frames.count ?? -1
             counts.withLock { _ = $0[id, default: []].insert(frames / 30) }
@@ -369,7 +369,7 @@ extension CapturesInThisProcess {
 
     @Test func readingIsForbiddenByAFilter() async {
       await #expect(processExitsWith: .success) {
-        let capture = ThreadCapture()
+        let capture = ThreadCapture(of: .own)
         capture.prepareThread()
         try #require(victim_forbid_process_vm_readv(false))
         try CaptureDefectTests.expectStacks(capture)
@@ -379,7 +379,7 @@ extension CapturesInThisProcess {
     /// A filter that kills: installed by the host after the watch began, and seen when the stall begins.
     @Test func readingIsDeadlyUnderAFilter() async {
       await #expect(processExitsWith: .success) {
-        let capture = ThreadCapture()
+        let capture = ThreadCapture(of: .own)
         try #require(victim_forbid_process_vm_readv(true))
         capture.flush()
         try CaptureDefectTests.expectStacks(capture)
@@ -390,10 +390,10 @@ extension CapturesInThisProcess {
     @Test(.enabled(if: getuid() == 0, "only root can give up root"))
     func processThatIsNotDumpable() async {
       await #expect(processExitsWith: .success) {
-        let capture = ThreadCapture()
+        let capture = ThreadCapture(of: .own)
         capture.prepareThread()
         let thread = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
-        let probe = ThreadProbe(thread: victim_moment_id(thread))
+        let probe = ThreadProbe(thread: victim_moment_id(thread), of: .own)
         try #require(setuid(65534) == 0)
         try #require(!victim_is_dumpable())
         try #require(victim_forbid_process_vm_readv(false))
@@ -404,10 +404,10 @@ extension CapturesInThisProcess {
 
     fileprivate static func expectStacks(_ capture: ThreadCapture) throws {
       let poll = VictimThread(depth: 40, leaf: .poll)
-      let blocked = try capture.captureWithPatience(ThreadProbe(thread: poll.id)).backtrace.get()
+      let blocked = try capture.captureWithPatience(ThreadProbe(thread: poll.id, of: .own)).backtrace.get()
       #expect(!blocked.isTruncated && blocked.frames.count > 40)
       let spin = VictimThread(depth: 40, leaf: .spin, isPrepared: true)
-      let running = try capture.captureWithPatience(ThreadProbe(thread: spin.id)).backtrace.get()
+      let running = try capture.captureWithPatience(ThreadProbe(thread: spin.id, of: .own)).backtrace.get()
       #expect(!running.isTruncated && running.frames.count > 40)
     }
 
@@ -476,7 +476,7 @@ private final class FarReader: @unchecked Sendable {  // Set before the thread i
   /// The address in the caller, once the thread blocks.
   func begin(_ chosen: Caller) -> UInt64 {
     wish.store(chosen.rawValue, ordering: .releasing)
-    let probe = ThreadProbe(thread: id)
+    let probe = ThreadProbe(thread: id, of: .own)
     for _ in 0..<100_000 {
       if case .blocked(let call) = probe.activity(), call.number == SYS_read { break }
       usleep(100)
@@ -487,7 +487,7 @@ private final class FarReader: @unchecked Sendable {  // Set before the thread i
   func end() {
     var byte: UInt8 = 0
     write(ends[1], &byte, 1)
-    let probe = ThreadProbe(thread: id)
+    let probe = ThreadProbe(thread: id, of: .own)
     while case .blocked(let call) = probe.activity(), call.number == SYS_read { usleep(100) }
   }
 

@@ -59,7 +59,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
 
   /// Waits until the thread waits in its call.
   func waitUntilItStands() {
-    let probe = ThreadProbe(thread: id)
+    let probe = ThreadProbe(thread: id, of: .own)
     let end = MonotonicClock.now() + 20_000_000_000
     while MonotonicClock.now() < end {
       let slices = probe.schedule()?.timeslices
@@ -139,8 +139,8 @@ extension CapturesInThisProcess {
     func wholeStackOfAThread(leaf: VictimThread.Leaf, depth: Int) throws {
       let victim = VictimThread(depth: depth, leaf: leaf)
       defer { victim.release() }
-      let capture = ThreadCapture()
-      let moment = capture.captureWithPatience(ThreadProbe(thread: victim.id))
+      let capture = ThreadCapture(of: .own)
+      let moment = capture.captureWithPatience(ThreadProbe(thread: victim.id, of: .own))
       let backtrace = try moment.backtrace.get()
       #expect(!backtrace.isTruncated)
       #expect(!backtrace.isApproximate)
@@ -152,8 +152,8 @@ extension CapturesInThisProcess {
     func runningThread(usesPerf: Bool, depth: Int) throws {
       let victim = VictimThread(depth: depth, leaf: .spin, isPrepared: !usesPerf)
       defer { victim.release() }
-      let capture = ThreadCapture(mayUsePerf: usesPerf)
-      let backtrace = try capture.captureWithPatience(ThreadProbe(thread: victim.id)).backtrace.get()
+      let capture = ThreadCapture(of: .own, mayUsePerf: usesPerf)
+      let backtrace = try capture.captureWithPatience(ThreadProbe(thread: victim.id, of: .own)).backtrace.get()
       let isPermitted = usesPerf && cunwind_perf_is_permitted()
       #expect(backtrace.method == (isPermitted ? .perf : .timer))
       #expect(!backtrace.isTruncated && !backtrace.isApproximate)
@@ -170,7 +170,7 @@ extension CapturesInThisProcess {
       let tracer = victim_begin_stop(victim.id)
       try #require(tracer > 0)
       defer { victim_end_stop(tracer) }
-      let moment = ThreadCapture().capture(ThreadProbe(thread: victim.id), stackEnd: 0)
+      let moment = ThreadCapture(of: .own).capture(ThreadProbe(thread: victim.id, of: .own), stackEnd: 0)
       #expect(moment.activity == .unknown)
       #expect(throws: CaptureFailure.stopped) { try moment.backtrace.get() }
     }
@@ -178,7 +178,8 @@ extension CapturesInThisProcess {
     @Test func unpreparedThreadIsNotSignalled() throws {
       let victim = VictimThread(depth: 0, leaf: .spin)
       defer { victim.release() }
-      let moment = ThreadCapture(mayUsePerf: false).captureWithPatience(ThreadProbe(thread: victim.id))
+      let moment = ThreadCapture(of: .own, mayUsePerf: false).captureWithPatience(
+        ThreadProbe(thread: victim.id, of: .own))
       #expect(moment.activity == .running)
       #expect(throws: CaptureFailure.notPrepared) { try moment.backtrace.get() }
     }

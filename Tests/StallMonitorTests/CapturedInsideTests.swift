@@ -112,10 +112,10 @@ extension CapturesInThisProcess {
     }
 
     private func capture(_ moment: victim_moment, by way: Way, body: (@convention(c) () -> Void)? = nil) -> Tally {
-      let capture = ThreadCapture(mayUsePerf: way == .perf)
+      let capture = ThreadCapture(of: .own, mayUsePerf: way == .perf)
       let thread = victim_moment_start(moment, { cunwind_prepare_thread_for_timer() }, body)
       defer { #expect(victim_moment_stop(thread) > 0) }
-      let probe = ThreadProbe(thread: victim_moment_id(thread))
+      let probe = ThreadProbe(thread: victim_moment_id(thread), of: .own)
       let outermost = victim_moment_outermost(thread)
       var tally = Tally(captures: way.captures)
       for _ in 0..<way.captures {
@@ -244,7 +244,7 @@ extension CapturesInThisProcess {
     @Test func threadsThatComeAndGo() {
       let crowd = victim_crowd_start(8)
       defer { victim_crowd_stop(crowd) }
-      let capture = ThreadCapture()
+      let capture = ThreadCapture(of: .own)
       var stacks = 0
       var truncated: [[String]] = []
       var lost: [CaptureFailure: Int] = [:]
@@ -253,7 +253,7 @@ extension CapturesInThisProcess {
       var round = 0
       while stacks < Self.captures, MonotonicClock.now() < deadline {
         round += 1
-        switch capture.capture(ThreadProbe(thread: victim_crowd_id(crowd, round)), stackEnd: 0).backtrace {
+        switch capture.capture(ThreadProbe(thread: victim_crowd_id(crowd, round), of: .own), stackEnd: 0).backtrace {
         case .success(let backtrace):
           stacks += 1
           if backtrace.isTruncated { truncated.append(backtrace.frames.map(Tally.name)) }
@@ -286,10 +286,10 @@ extension CapturesInThisProcess {
           nanosleep(&time, 0);
         }
         """, ["-shared", "-fPIC"], name: "slow.so")
-      let capture = ThreadCapture()
+      let capture = ThreadCapture(of: .own)
       let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
       defer { victim_moment_stop(thread) }
-      let probe = ThreadProbe(thread: victim_moment_id(thread))
+      let probe = ThreadProbe(thread: victim_moment_id(thread), of: .own)
       let loader = Thread { dlopen(library, RTLD_NOW) }
       loader.start()
       let start = MonotonicClock.now()

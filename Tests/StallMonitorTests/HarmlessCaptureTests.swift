@@ -75,8 +75,8 @@ extension CapturesInThisProcess {
           return nil
         }, Unmanaged.passUnretained(alternator).toOpaque())
       while alternator.thread.load(ordering: .acquiring) == 0 { sched_yield() }
-      let capture = ThreadCapture(mayUsePerf: usesPerf)
-      let probe = ThreadProbe(thread: alternator.thread.load(ordering: .acquiring))
+      let capture = ThreadCapture(of: .own, mayUsePerf: usesPerf)
+      let probe = ThreadProbe(thread: alternator.thread.load(ordering: .acquiring), of: .own)
       var taken = 0
       for _ in 0..<1500 where (try? capture.capture(probe, stackEnd: 0).backtrace.get()) != nil { taken += 1 }
       alternator.isDone.store(true, ordering: .releasing)
@@ -112,15 +112,16 @@ extension CapturesInThisProcess {
     @Test func threadWithItsSignalsBlockedIsNotSignalled() throws {
       let spinner = Spinner(blocksSignals: true)
       defer { spinner.stop() }
-      let moment = ThreadCapture(mayUsePerf: false).capture(ThreadProbe(thread: spinner.id), stackEnd: 0)
+      let moment = ThreadCapture(of: .own, mayUsePerf: false).capture(
+        ThreadProbe(thread: spinner.id, of: .own), stackEnd: 0)
       #expect(throws: CaptureFailure.signalBlocked) { try moment.backtrace.get() }
     }
 
     @Test func threadThatHasEndedIsReportedAsSuch() throws {
       let spinner = Spinner(blocksSignals: false)
-      let probe = ThreadProbe(thread: spinner.id)
+      let probe = ThreadProbe(thread: spinner.id, of: .own)
       spinner.stop()
-      let moment = ThreadCapture().capture(probe, stackEnd: 0)
+      let moment = ThreadCapture(of: .own).capture(probe, stackEnd: 0)
       #expect(throws: CaptureFailure.threadEnded) { try moment.backtrace.get() }
     }
   }

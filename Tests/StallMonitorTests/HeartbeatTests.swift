@@ -158,7 +158,7 @@ struct HeartbeatTests {
     _ = loop.check(at: now, frozen: 0)
     let turn = pulse.word
     #expect(loop.beginEpisode(turn: turn, id: "x", now: now))
-    StallSampler(capture: ThreadCapture(), reader: FrameReader(executablePath: "/proc/self/exe")).sample(loop)
+    StallSampler(capture: ThreadCapture(of: .own), reader: FrameReader(executablePath: "/proc/self/exe")).sample(loop)
     let origin = StallReport.Report.Origin(
       processID: getpid(), executablePath: "/bin/x", serviceName: "x", hostName: "x")
     var update = try #require(loop.update(.started, end: now + 2 * Self.threshold))

@@ -28,10 +28,10 @@ extension CapturesInThisProcess {
       // Read once before: a thread may have no stack to spare for that.
       _ = factor
       let looker = Thread {
-        let capture = ThreadCapture(mayUsePerf: false)
+        let capture = ThreadCapture(of: .own, mayUsePerf: false)
         state.isReady.store(true, ordering: .releasing)
         while state.thread.load(ordering: .acquiring) == 0 { usleep(100) }
-        let probe = ThreadProbe(thread: state.thread.load(ordering: .acquiring))
+        let probe = ThreadProbe(thread: state.thread.load(ordering: .acquiring), of: .own)
         while !state.isDone.load(ordering: .acquiring) {
           let moment = capture.capture(probe, stackEnd: 0, patience: 20_000_000)
           state.results.withLock {

@@ -10,7 +10,7 @@ import Testing
 struct KnownPlaceTests {
   @Test func placeOfAnotherLibraryIsNamedAgain() throws {
     let fixtures = try SymbolFixtures()
-    let capture = ThreadCapture()
+    let capture = ThreadCapture(of: .own)
     let reader = FrameReader(executablePath: ProcessFacts.executablePath())
     let namer = FrameNamer()
     var addresses: Set<UInt64> = []

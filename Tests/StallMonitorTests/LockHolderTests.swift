@@ -43,10 +43,10 @@ extension CapturesInThisProcess {
         waiter.deinitialize(count: 1)
         waiter.deallocate()
       }
-      let capture = ThreadCapture()
+      let capture = ThreadCapture(of: .own)
       // The keeper has what is waited for, and the waiter has had the time to begin.
       usleep(40_000)
-      let probe = ThreadProbe(thread: waiter.pointee.id)
+      let probe = ThreadProbe(thread: waiter.pointee.id, of: .own)
       let moment = capture.captureWithPatience(probe)
       let chain = WaitChain(of: probe, in: moment, with: capture, reader: reader)
       let stack = namer.names(of: reader.frames(of: try moment.backtrace.get()))
@@ -120,8 +120,8 @@ extension CapturesInThisProcess {
           number: futex, arguments: (UInt64(UInt(bitPattern: address ?? memory)), flag, 2, timeout, 0, 0),
           stackPointer: 1, programCounter: 1)
         return (
-          LockHolder.unnamed(for: call, of: clinux_gettid(), in: OwnProcess()),
-          LockHolder.candidate(for: call, of: clinux_gettid())
+          LockHolder.unnamed(for: call, of: clinux_gettid(), in: .own),
+          LockHolder.candidate(for: call, of: clinux_gettid(), in: .own)
         )
       }
       #expect(waitedFor(private: 0) == (.process, nil))
@@ -141,16 +141,16 @@ extension CapturesInThisProcess {
       let heap = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
       defer { heap.deallocate() }
       heap.initialize(to: 1)
-      #expect(OwnProcess().isPrivate(UInt64(UInt(bitPattern: heap))))
-      for address in [0, 8, UInt64.max - 7] { #expect(!OwnProcess().isPrivate(address)) }
+      #expect(ProcessHandle.own.isPrivate(UInt64(UInt(bitPattern: heap))))
+      for address in [0, 8, UInt64.max - 7] { #expect(!ProcessHandle.own.isPrivate(address)) }
     }
 
     /// A thread that has run since it was sampled has no holder, whatever the lock contains now.
     @Test func threadThatHasRunSinceHasNoHolder() throws {
       let victim = VictimThread(depth: 1, leaf: .mutex)
       defer { victim.release() }
-      let capture = ThreadCapture()
-      let probe = ThreadProbe(thread: victim.id)
+      let capture = ThreadCapture(of: .own)
+      let probe = ThreadProbe(thread: victim.id, of: .own)
       var moment = capture.capture(probe, stackEnd: 0)
       func find() -> WaitChain.Finding {
         WaitChain(of: probe, in: moment, with: nil, reader: reader).finding(for: [], namer)

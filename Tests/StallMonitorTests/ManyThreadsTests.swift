@@ -16,7 +16,7 @@ extension CapturesInThisProcess {
       let running = (0..<4).map { VictimThread(depth: 10 + $0, leaf: .spin, settles: false) }
       defer { (blocked + running).forEach { $0.release() } }
       blocked.forEach { $0.waitUntilItStands() }
-      let capture = ThreadCapture()
+      let capture = ThreadCapture(of: .own)
       let probes = (blocked + running).map { ProbeBox($0.id) }
       let slices = probes.map { $0.probe.schedule()?.timeslices }
       var whole = 0
@@ -47,9 +47,9 @@ extension CapturesInThisProcess {
         victim_moment_stop(mapping)
         other.release()
       }
-      let capture = ThreadCapture(mayUsePerf: usesPerf)
-      let probe = ThreadProbe(thread: victim_moment_id(running))
-      let otherProbe = ThreadProbe(thread: other.id)
+      let capture = ThreadCapture(of: .own, mayUsePerf: usesPerf)
+      let probe = ThreadProbe(thread: victim_moment_id(running), of: .own)
+      let otherProbe = ThreadProbe(thread: other.id, of: .own)
       // The first ones touch its alternate stack.
       for _ in 0..<10 { _ = capture.capture(probe, stackEnd: 0) }
       // A thread that waits sleeps, and the kernel counts that.
@@ -71,5 +71,5 @@ extension CapturesInThisProcess {
 /// A probe in an array: it cannot be copied.
 private final class ProbeBox {
   let probe: ThreadProbe
-  init(_ thread: Int32) { probe = ThreadProbe(thread: thread) }
+  init(_ thread: Int32) { probe = ThreadProbe(thread: thread, of: .own) }
 }

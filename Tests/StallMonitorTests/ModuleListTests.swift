@@ -74,7 +74,7 @@ extension CapturesInThisProcess {
 
     @Test func moduleThatComesIsFoundAndOneThatGoesIsForgotten() throws {
       // First: libunwind could come to lie where the library of this test has been.
-      let capture = ThreadCapture()
+      let capture = ThreadCapture(of: .own)
       #expect(byList { Found(UInt64(UInt(bitPattern: dlsym(nil, "qsort")))) } != nil, "the list has been read")
       let library = try #require(dlopen("libBrokenLocale.so.1", RTLD_NOW | RTLD_LOCAL))
       let address = UInt64(UInt(bitPattern: dlsym(library, "__ctype_get_mb_cur_max")))
@@ -92,8 +92,8 @@ extension CapturesInThisProcess {
     @Test func stackIsTheSame() throws {
       let victim = VictimThread(depth: 40, leaf: .read)
       defer { victim.release() }
-      let capture = ThreadCapture()
-      let probe = ThreadProbe(thread: victim.id)
+      let capture = ThreadCapture(of: .own)
+      let probe = ThreadProbe(thread: victim.id, of: .own)
       let frames = try capture.captureWithPatience(probe).backtrace.get().frames.map(\.address)
       #expect(frames.count > 42)
       #expect(try byList { try capture.captureWithPatience(probe).backtrace.get().frames.map(\.address) } == frames)

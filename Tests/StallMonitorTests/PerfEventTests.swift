@@ -18,7 +18,9 @@ struct PerfEventTests {
     let thread = try OwnThreads.startApart(name: "perf-test") {
       cunwind_memory_prepare()
       defer { cunwind_memory_finish() }
-      guard let layout = TaskLayout.current, let pointer = ThreadPointer.of(thread: target) else { return }
+      guard let layout = ProcessHandle.own.taskLayout, let pointer = ThreadPointer.of(thread: target, in: .own) else {
+        return
+      }
       let path = "/proc/self/task/\(clinux_gettid())/fd"
       counts.withLock { $0.append(Self.events(at: path)) }
       for _ in 0..<2 {

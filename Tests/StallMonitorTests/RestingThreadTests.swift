@@ -22,7 +22,7 @@ struct RestingThreadTests {
     ThreadProbe.BlockedCall(number: clockNanosleep, stackPointer: 0x7f00, programCounter: 0x2000))
 
   private func findings(_ looks: [(UInt64, ThreadProbe.Activity)]) -> [RestingThread.Finding] {
-    var thread = RestingThread(id: getpid())
+    var thread = RestingThread(id: getpid(), of: .own)
     return looks.map { thread.find(slices: $0.0, place: $0.1) }
   }
 

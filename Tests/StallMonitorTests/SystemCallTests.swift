@@ -83,8 +83,8 @@ extension CapturesInThisProcess {
       let caller = Caller(index)
       let handle = caller.start()
       defer { pthread_join(handle, nil) }
-      let probe = ThreadProbe(thread: caller.thread.load(ordering: .acquiring))
-      let capture = ThreadCapture()
+      let probe = ThreadProbe(thread: caller.thread.load(ordering: .acquiring), of: .own)
+      let capture = ThreadCapture(of: .own)
       var seen: [(String, Cause)] = []
       while !caller.isDone.load(ordering: .acquiring) {
         let moment = capture.capture(probe, stackEnd: 0)
@@ -124,7 +124,7 @@ extension CapturesInThisProcess {
         let address = UInt64(UInt(bitPattern: path.baseAddress!))
         let call = ThreadProbe.BlockedCall(
           number: openat, arguments: (0, address, 0, 0, 0, 0), stackPointer: 1, programCounter: 1)
-        let text = SystemCall(call).text
+        let text = SystemCall(call, in: .own).text
         #expect(text.hasPrefix("openat(/tmp/a?b?[2J\"\\é"))
         #expect(text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f })
         #expect(text.utf8.count < 300 && text.contains("…"))
@@ -133,12 +133,12 @@ extension CapturesInThisProcess {
       for address in [UInt64(8), 0, UInt64.max - 4] {
         var call = ThreadProbe.BlockedCall(
           number: openat, arguments: (0, address, 0, 0, 0, 0), stackPointer: 1, programCounter: 1)
-        #expect(SystemCall(call).text == "openat")
+        #expect(SystemCall(call, in: .own).text == "openat")
         // Newer architectures have no `open`.
         guard let open = Self.number(of: "open") else { continue }
         call = ThreadProbe.BlockedCall(
           number: open, arguments: (address, 0, 0, 0, 0, 0), stackPointer: 1, programCounter: 1)
-        #expect(SystemCall(call).text == "open")
+        #expect(SystemCall(call, in: .own).text == "open")
       }
     }
 
@@ -148,7 +148,7 @@ extension CapturesInThisProcess {
       for (set, cause) in [(0, .sleep), (4096, .io)] as [(UInt64, Cause)] {
         let call = ThreadProbe.BlockedCall(
           number: number, arguments: (1, 0, set, 0, 0, 0), stackPointer: 1, programCounter: 1)
-        #expect(SystemCall(call).cause == cause)
+        #expect(SystemCall(call, in: .own).cause == cause)
       }
     }
 
@@ -162,7 +162,7 @@ extension CapturesInThisProcess {
       Self.number(of: name).map {
         SystemCall(
           ThreadProbe.BlockedCall(
-            number: $0, arguments: (first, second, 0, 0, fifth, 0), stackPointer: 1, programCounter: 1))
+            number: $0, arguments: (first, second, 0, 0, fifth, 0), stackPointer: 1, programCounter: 1), in: .own)
       }
     }
 
@@ -172,7 +172,8 @@ extension CapturesInThisProcess {
       #expect(calls.count > 300)
       for (number, row) in calls {
         let call = SystemCall(
-          ThreadProbe.BlockedCall(number: number, arguments: (0, 0, 0, 0, 0, 0), stackPointer: 1, programCounter: 1))
+          ThreadProbe.BlockedCall(number: number, arguments: (0, 0, 0, 0, 0, 0), stackPointer: 1, programCounter: 1),
+          in: .own)
         #expect(call.text.hasPrefix(row.name), "\(number): \(call.text)")
         #expect((call.cause == .unknown) == (row.name == "restart_syscall"), "\(row.name)")
       }
@@ -194,7 +195,7 @@ extension CapturesInThisProcess {
         let call = SystemCall(
           ThreadProbe.BlockedCall(
             number: number, arguments: (address, address, address, address, address, 0), stackPointer: 1,
-            programCounter: 1))
+            programCounter: 1), in: .own)
         let paths = Array(repeating: "/srv/slow", count: row.paths.nonzeroBitCount).joined(separator: ", ")
         #expect(call.text == "\(name)(\(paths))" && row.paths != 0)
         #expect(call.shortText == name && call.cause == .io)
@@ -237,7 +238,7 @@ extension CapturesInThisProcess {
             number: connect,
             arguments: (999_999, UInt64(UInt(bitPattern: bytes.baseAddress!)), UInt64(bytes.count), 0, 0, 0),
             stackPointer: 1, programCounter: 1)
-          return SystemCall(call).text
+          return SystemCall(call, in: .own).text
         }
       }
       #expect(
@@ -272,8 +273,10 @@ extension CapturesInThisProcess {
       }
       var text = ""
       for _ in 0..<2000 where !text.hasPrefix("connect(") {
-        if case .blocked(let call) = ThreadProbe(thread: connector.thread.load(ordering: .acquiring)).activity() {
-          text = SystemCall(call).text
+        if case .blocked(let call) = ThreadProbe(thread: connector.thread.load(ordering: .acquiring), of: .own)
+          .activity()
+        {
+          text = SystemCall(call, in: .own).text
         }
         usleep(5000)
       }

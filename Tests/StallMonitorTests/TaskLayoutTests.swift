@@ -23,9 +23,9 @@ struct TaskLayoutTests {
 
   /// The same on each thread, in a task or not.
   @Test func placeOfTheCurrentTaskIsTheSameOnEachThread() async throws {
-    let word = try #require(await onPreparedThread { CurrentTaskWord.find() })
-    #expect(await onPreparedThread { CurrentTaskWord.find() } == word)
-    let inTask = await Task.detached { CurrentTaskWord.find() }.value
+    let word = try #require(await onPreparedThread { CurrentTaskWord.find(in: .own) })
+    #expect(await onPreparedThread { CurrentTaskWord.find(in: .own) } == word)
+    let inTask = await Task.detached { CurrentTaskWord.find(in: .own) }.value
     #expect(inTask == word)
   }
 
@@ -57,10 +57,10 @@ struct TaskLayoutTests {
     let seen: (word: UInt64?, facts: HeldTask.Facts?, word2: UInt64?) = await onPreparedThread {
       held.waitForArrival()
       let facts = held.facts.withLock { $0 }
-      let word = CurrentTaskWord.find()
-      let seen = facts.flatMap { word?.read(threadPointer: $0.thread) }
+      let word = CurrentTaskWord.find(in: .own)
+      let seen = facts.flatMap { word?.read(threadPointer: $0.thread, in: .own) }
       // This thread runs none.
-      let own = word?.read(threadPointer: UInt64(clinux_thread_pointer()))
+      let own = word?.read(threadPointer: UInt64(clinux_thread_pointer()), in: .own)
       held.release()
       return (seen, facts, own)
     }
@@ -87,7 +87,7 @@ struct TaskLayoutTests {
   /// What is read of a task on another thread, and what the task itself knows.
   private func running(_ start: (HeldTask) -> Void) async -> (read: RunningTask?, id: UInt64?) {
     await whileHeld(start) { facts in
-      let read = facts.flatMap { TaskLayout.current?.runningTask(threadPointer: $0.thread) }
+      let read = facts.flatMap { ProcessHandle.own.taskLayout?.runningTask(threadPointer: $0.thread) }
       return (read, facts.map { clinux_task_id($0.task) })
     }
   }
@@ -136,7 +136,7 @@ struct TaskLayoutTests {
   @Test func yieldOfAnotherThreadsTaskIsRead() async {
     func hasYielded(_ start: (HeldTask) -> Void) async -> Bool? {
       await whileHeld(start) { facts in
-        facts.flatMap { TaskLayout.current?.hasYielded(threadPointer: $0.thread) }
+        facts.flatMap { ProcessHandle.own.taskLayout?.hasYielded(threadPointer: $0.thread) }
       }
     }
     let yielded = await hasYielded { held in
@@ -159,7 +159,7 @@ struct TaskLayoutTests {
   @Test func typesOfObjectsAreNamed() async {
     func name(_ object: AnyObject) async -> String? {
       let address = UInt64(UInt(bitPattern: Unmanaged.passUnretained(object).toOpaque()))
-      return await onPreparedThread { TypeName.of(object: address) }
+      return await onPreparedThread { TypeName.of(object: address, in: .own) }
     }
     #expect(await name(Porter()) == "StallMonitorTests.TaskLayoutTests.Porter")
     #expect(await name(HeldTask()) == "StallMonitorTests.TaskLayoutTests.HeldTask")
@@ -170,22 +170,22 @@ struct TaskLayoutTests {
     defer { words.deallocate() }
     words.initialize(repeating: 0x10, count: 16)
     let address = UInt64(UInt(bitPattern: words))
-    #expect(await onPreparedThread { TypeName.of(object: address) } == nil)
-    #expect(await onPreparedThread { TypeName.of(object: 4096) } == nil)
+    #expect(await onPreparedThread { TypeName.of(object: address, in: .own) } == nil)
+    #expect(await onPreparedThread { TypeName.of(object: 4096, in: .own) } == nil)
   }
 
   @Test func threadWithoutATaskRunsNone() async throws {
     let none = await onPreparedThread {
-      TaskLayout.current?.runningTask(threadPointer: UInt64(clinux_thread_pointer()))
+      ProcessHandle.own.taskLayout?.runningTask(threadPointer: UInt64(clinux_thread_pointer()))
     }
     #expect(none == nil)
   }
 
   @Test func memoryThatIsGoneIsNoTask() {
-    #expect(CurrentTaskWord(offset: -48).read(threadPointer: 4096) == nil)
+    #expect(CurrentTaskWord(offset: -48).read(threadPointer: 4096, in: .own) == nil)
   }
 
   @Test func layoutIsKnown() async {
-    #expect(await onPreparedThread { TaskLayout.current != nil })
+    #expect(await onPreparedThread { ProcessHandle.own.taskLayout != nil })
   }
 }

@@ -83,10 +83,10 @@ extension CapturesInThisProcess {
       let running = (0..<4).map { VictimThread(depth: 10 + $0, leaf: .spin, settles: false) }
       defer { (blocked + running).forEach { $0.release() } }
       blocked.forEach { $0.waitUntilItStands() }
-      let slices = blocked.map { ThreadProbe(thread: $0.id).schedule()?.timeslices }
+      let slices = blocked.map { ThreadProbe(thread: $0.id, of: .own).schedule()?.timeslices }
       let dump = StallMonitor.captureAllThreads(timeLimit: .seconds(60))
       // None of the blocked threads has run: they were neither signalled nor paused.
-      #expect(blocked.map { ThreadProbe(thread: $0.id).schedule()?.timeslices } == slices)
+      #expect(blocked.map { ThreadProbe(thread: $0.id, of: .own).schedule()?.timeslices } == slices)
       let threads = Dictionary(uniqueKeysWithValues: dump.map { ($0.threadID, $0) })
       for victim in blocked {
         let thread = try #require(threads[victim.id])

@@ -46,9 +46,9 @@ extension CapturesInThisProcess {
         VICTIM_TRANSFER_RANDOM, VICTIM_TRANSFER_SENDFILE, VICTIM_TRANSFER_COPY_FILE_RANGE, VICTIM_TRANSFER_SEND,
       ], [true, false])
     func transferIsWhole(transfer: victim_transfer, usesPerf: Bool) throws {
-      let capture = ThreadCapture(mayUsePerf: usesPerf)
+      let capture = ThreadCapture(of: .own, mayUsePerf: usesPerf)
       let mover = Mover(transfer)
-      let probe = ThreadProbe(thread: mover.thread.load(ordering: .acquiring))
+      let probe = ThreadProbe(thread: mover.thread.load(ordering: .acquiring), of: .own)
       var looks = 0
       while !mover.isDone.load(ordering: .acquiring) {
         _ = capture.capture(probe, stackEnd: 0, patience: 10_000_000)
@@ -62,9 +62,9 @@ extension CapturesInThisProcess {
 
     @Test("without perf events, a thread in a long call has no stack, and the report has the reason")
     func reason() throws {
-      let capture = ThreadCapture(mayUsePerf: false)
+      let capture = ThreadCapture(of: .own, mayUsePerf: false)
       let mover = Mover(VICTIM_TRANSFER_RANDOM)
-      let probe = ThreadProbe(thread: mover.thread.load(ordering: .acquiring))
+      let probe = ThreadProbe(thread: mover.thread.load(ordering: .acquiring), of: .own)
       var failures: Set<CaptureFailure> = []
       while !mover.isDone.load(ordering: .acquiring) {
         if case .failure(let failure) = capture.capture(probe, stackEnd: 0, patience: 40_000_000).backtrace {

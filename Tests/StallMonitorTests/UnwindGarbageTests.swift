@@ -60,8 +60,8 @@ extension CapturesInThisProcess {
         """, ["-shared", "-fPIC", "-O0", "-fno-omit-frame-pointer"], name: "hidden.so")
       let (thread, symbol) = try repeating("spin", of: library)
       defer { victim_moment_stop(thread) }
-      let capture = ThreadCapture()
-      let probe = ThreadProbe(thread: victim_moment_id(thread))
+      let capture = ThreadCapture(of: .own)
+      let probe = ThreadProbe(thread: victim_moment_id(thread), of: .own)
       let spin = UInt64(UInt(bitPattern: symbol))
       var met = 0
       for _ in 0..<20 where met == 0 {
@@ -99,8 +99,8 @@ extension CapturesInThisProcess {
         """, ["-shared", "-fPIC", "-O1"], name: "corrupt.so")
       let (thread, _) = try repeating("spin", of: library)
       defer { victim_moment_stop(thread) }
-      let capture = ThreadCapture()
-      let probe = ThreadProbe(thread: victim_moment_id(thread))
+      let capture = ThreadCapture(of: .own)
+      let probe = ThreadProbe(thread: victim_moment_id(thread), of: .own)
       for _ in 0..<50 {
         let backtrace = try capture.captureWithPatience(probe).backtrace.get()
         #expect(!backtrace.frames.isEmpty)

@@ -23,6 +23,9 @@ cunwind_process *cunwind_process_open(int32_t id, int *error);
 /// Closes a handle of another process; NULL is none.
 void cunwind_process_close(cunwind_process *process);
 
+/// Whether the program that a handle is of has ended: the process has, or runs another one. False for the own process.
+bool cunwind_process_is_over(const cunwind_process *process);
+
 /// Opens what the calling thread reads the own process's memory through: /proc/self/mem, which a process that later becomes
 /// non-dumpable cannot open any more. Without it, and without a seccomp filter, process_vm_readv(2) is used. Call it when the watch
 /// starts, and again when a stall begins: it notices a descriptor that the process has closed, and a fork.

@@ -9,7 +9,7 @@
 
 #if CUNWIND_HAS_STACKS && defined(__x86_64__)
 
-#include "../process.h"
+#include "../process_internal.h"
 #include "cunwind_timer.h"
 
 // As in CLinux/close_range.h: CUnwind imports no target.

@@ -1,4 +1,4 @@
-/// The control groups of this process, as `/proc/self/cgroup` lists them (cgroups(7)).
+/// The control groups of a process, as its file `cgroup` in procfs lists them (cgroups(7)).
 package enum ControlGroups {
   /// One line: `hierarchy-ID:controller-list:path`.
   package struct Membership {
@@ -19,8 +19,6 @@ package enum ControlGroups {
     /// The same file of the groups above it, the nearest first.
     package var above: [String] = []
   }
-
-  package static let file = "/proc/self/cgroup"
 
   /// Parses the file's text; lines of another form are left out.
   package static func memberships(in text: String) -> [Membership] {

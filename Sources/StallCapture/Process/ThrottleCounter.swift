@@ -1,6 +1,6 @@
 import PlatformLibc
 
-/// How long this process has been kept from running because its control group, or one above it, had used up its processor quota.
+/// How long a process has been kept from running because its control group, or one above it, had used up its processor quota.
 ///
 /// `throttled_usec` in version 2's `cpu.stat` (Documentation/admin-guide/cgroup-v2.rst), `throttled_time` in
 /// nanoseconds in version 1's (Documentation/scheduler/sched-bwc.rst). The counter follows the process into another
@@ -13,11 +13,11 @@ package struct ThrottleCounter: ~Copyable {
   /// The kernel takes a lock of its own to answer that.
   private static let checkInterval: UInt64 = 100_000_000
 
-  /// Opens the counter of the group that this process is in now.
+  /// Opens the counter of the group that the process is in now.
   ///
   /// Nil without control groups.
-  package init?() {
-    self.init(membership: ControlGroups.file, mounts: "/sys/fs/cgroup", checkInterval: Self.checkInterval)
+  package init?(of process: ProcessHandle) {
+    self.init(membership: process.controlGroups, mounts: "/sys/fs/cgroup", checkInterval: Self.checkInterval)
   }
 
   /// The same with files of one's own, for tests.

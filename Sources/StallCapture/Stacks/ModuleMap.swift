@@ -37,10 +37,11 @@ package final class LoadedModule: Sendable {
   }
 }
 
-/// Finds the modules of addresses, without the dynamic loader's lock.
+/// Finds the modules of a process's addresses, without the dynamic loader's lock.
 ///
 /// Used by one thread at a time.
 package struct ModuleMap {
+  private let process: ProcessHandle
   private var modules: [LoadedModule] = []
   // Those of before the last flush: one with a build ID that is found unchanged stays the same object.
   private var former: [LoadedModule] = []
@@ -48,19 +49,20 @@ package struct ModuleMap {
   /// What it is opened by.
   private let executableFile: String
 
-  package init(executablePath: String) {
+  package init(executablePath: String, of process: ProcessHandle) {
+    self.process = process
     self.executablePath = executablePath
-    executableFile = Self.isExecuted(executablePath) ? "/proc/self/exe" : executablePath
+    executableFile = Self.isExecuted(executablePath, by: process) ? process.directory + "/exe" : executablePath
   }
 
   /// Whether a path is that of the file that the kernel has executed, which may have been removed or replaced; procfs still
   /// opens it.
   ///
   /// The main program is another file if the dynamic loader was executed with it as its argument.
-  private static func isExecuted(_ path: String) -> Bool {
-    if clinux_has_interpreter() { return true }
+  private static func isExecuted(_ path: String, by process: ProcessHandle) -> Bool {
+    if process.isOwn, clinux_has_interpreter() { return true }
     return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 4096) { buffer in
-      let count = readlink("/proc/self/exe", buffer.baseAddress!, buffer.count)
+      let count = readlink(process.directory + "/exe", buffer.baseAddress!, buffer.count)
       // As the path was made: a name need not be UTF-8.
       return count <= 0 || String(decoding: buffer[..<count], as: UTF8.self) == path
     }
@@ -80,7 +82,7 @@ package struct ModuleMap {
   package mutating func module(at address: UInt64) -> LoadedModule? {
     if let known = modules.first(where: { $0.range.contains(address) }) { return known }
     var found = cunwind_module()
-    guard cunwind_find_module(cunwind_own_process(), address, &found), found.start <= address, address < found.end
+    guard cunwind_find_module(process.cunwind, address, &found), found.start <= address, address < found.end
     else { return nil }
     let name = withUnsafeBytes(of: &found.path) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     let buildID = withUnsafeBytes(of: &found.build_id) { Array($0.prefix(Int(found.build_id_length))) }

@@ -3,7 +3,7 @@ import CUnwind
 import PlatformLibc
 import StallReport
 
-/// Takes the stack of another thread of this process.
+/// Takes the stacks of a process's threads.
 ///
 /// A thread that is blocked in the kernel is read. A running one is sampled (``ThreadSampler``). The monitor does not signal a thread that
 /// it sees in a system call: the call would fail with EINTR or end early. Used by one thread at a time; takes no lock that the process's
@@ -24,6 +24,8 @@ package final class ThreadCapture {
   /// How long to wait for another capture of this process to end, in nanoseconds.
   private static let claimTimeout: UInt64 = 1_000_000_000
 
+  /// The process whose threads are captured.
+  package let process: ProcessHandle
   private let unwinder: OpaquePointer?
   private let isPerfWanted: Bool
   /// Whether running threads are sampled by perf events.
@@ -43,11 +45,14 @@ package final class ThreadCapture {
   ///
   /// Takes the dynamic loader's lock: call it at start. It opens no descriptor: ``prepareThread()`` does, on the thread that captures.
   ///
-  /// - Parameter mayUsePerf: False for tests of the timer alone.
-  package init(mayUsePerf: Bool = true) {
+  /// - Parameters:
+  ///   - process: The process whose threads are captured.
+  ///   - mayUsePerf: False for tests of the timer alone.
+  package init(of process: ProcessHandle, mayUsePerf: Bool = true) {
+    self.process = process
     isPerfWanted = mayUsePerf
     problem = cunwind_load().map { String(cString: $0) }
-    unwinder = problem == nil ? cunwind_unwinder_create(cunwind_own_process()) : nil
+    unwinder = problem == nil ? cunwind_unwinder_create(process.cunwind) : nil
     noStack = problem.flatMap(CaptureFailure.init) ?? .noUnwinder
     frames = .allocate(capacity: Self.frameLimit)
   }
@@ -63,16 +68,15 @@ package final class ThreadCapture {
   /// Call it when the thread starts: a process that becomes non-dumpable later can open nothing of its own any more.
   package func prepareThread() {
     preparedThread = clinux_thread_self()
-    cunwind_memory_prepare()
-    _ = LockLayouts.current
-    _ = TaskLayout.current
+    process.prepareThread()
     usesPerf = isPerfWanted && cunwind_perf_is_permitted()
-    cunwind_threads_need_timer(!usesPerf)
+    if process.isOwn { cunwind_threads_need_timer(!usesPerf) }
   }
 
   /// Why running threads will have no stacks while blocked ones have, in words; nil if they will have, too.
   package var samplingProblem: String? {
     guard problem == nil, !usesPerf else { return nil }
+    guard process.isOwn else { return "perf events are not permitted" }
     let result = cunwind_timer_check()
     switch result {
     case 0: return nil
@@ -86,7 +90,7 @@ package final class ThreadCapture {
   /// Call it before the thread ends.
   package func finishThread() {
     preparedThread = nil
-    cunwind_memory_finish()
+    process.finishThread()
   }
 
   private func prepareThreadOnce() {
@@ -124,7 +128,7 @@ package final class ThreadCapture {
   ) -> BufferedSnapshot {
     prepareThreadOnce()
     guard claim() else { return BufferedSnapshot(probe.activity(), .busy) }
-    defer { cunwind_snapshot_release(cunwind_own_process()) }
+    defer { cunwind_snapshot_release(process.cunwind) }
     let progress = ThreadProgress(of: probe)
     var sampler: ThreadSampler?
     var failure = CaptureFailure.moving
@@ -175,7 +179,7 @@ package final class ThreadCapture {
     body: (Backtrace) -> Bool
   ) {
     guard samplesRunningThreads, probe.activity() == .running, claim(timeout: 0) else { return }
-    defer { cunwind_snapshot_release(cunwind_own_process()) }
+    defer { cunwind_snapshot_release(process.cunwind) }
     guard var sampler = try? ThreadSampler(probe, mayUsePerf: usesPerf, isWorker: false) else { return }
     while true {
       var snapshot = cunwind_snapshot()
@@ -196,7 +200,7 @@ package final class ThreadCapture {
 
   private func claim(timeout: UInt64 = ThreadCapture.claimTimeout) -> Bool {
     let deadline = MonotonicClock.now() + timeout
-    while !cunwind_snapshot_claim(cunwind_own_process()) {
+    while !cunwind_snapshot_claim(process.cunwind) {
       guard MonotonicClock.now() < deadline else { return false }
       pause(nanoseconds: 50_000)
     }
@@ -210,9 +214,10 @@ package final class ThreadCapture {
     _ probe: borrowing ThreadProbe, in call: ThreadProbe.BlockedCall, stackEnd: UInt64, runCount: UInt64?
   ) -> BufferedStack? {
     var snapshot = cunwind_snapshot()
-    guard cunwind_snapshot_read(cunwind_own_process(), call.stackPointer, stackEnd, &snapshot) else {
+    guard cunwind_snapshot_read(process.cunwind, call.stackPointer, stackEnd, &snapshot) else {
       return BufferedStack(failure: .busy)
     }
+    if snapshot.stack_length == 0, process.isOver { return BufferedStack(failure: .threadEnded) }
     guard probe.activity() == .blocked(call), probe.runCount() == runCount else { return nil }
     snapshot.setRegister(Int(CUNWIND_PROGRAM_COUNTER), call.programCounter)
     snapshot.setRegister(Int(CUNWIND_STACK_POINTER), call.stackPointer)
@@ -264,7 +269,7 @@ package final class ThreadCapture {
   private func addAsyncCallers(
     to stack: inout BufferedStack, of probe: borrowing ThreadProbe, _ snapshot: cunwind_snapshot, isRunning: Bool
   ) {
-    guard stack.failure == nil, !stack.isTruncated, let layout = TaskLayout.current else { return }
+    guard stack.failure == nil, !stack.isTruncated, let layout = process.taskLayout else { return }
     let search = AsyncCallerSearch(
       layout: layout, thread: probe.id, frames: UnsafeBufferPointer(start: frames, count: stack.count),
       snapshot: snapshot, isRunning: isRunning)

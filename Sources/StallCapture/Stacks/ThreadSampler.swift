@@ -31,7 +31,7 @@ struct ThreadSampler: ~Copyable {
     if mayUsePerf {
       if OwnThreads.isApart { cunwind_perf_keep_ready() }
       var perf = cunwind_perf()
-      switch cunwind_perf_open(&perf, cunwind_own_process(), probe.id) {
+      switch cunwind_perf_open(&perf, probe.process.cunwind, probe.id) {
       case CUNWIND_CAPTURED:
         guard cunwind_perf_request(&perf) else {
           cunwind_perf_close(&perf)
@@ -43,6 +43,8 @@ struct ThreadSampler: ~Copyable {
       default: break
       }
     }
+    // The timer's signal has its handler in this process.
+    guard probe.process.isOwn else { throw .refused }
     source = .timer(try Self.timer(probe, isWorker: isWorker))
   }
 

@@ -1,6 +1,6 @@
 import CLinux
 
-/// Captures the threads of this process one after the other.
+/// Captures the threads of a process one after the other.
 ///
 /// No thread is held while another is captured.
 package struct ThreadSweep {
@@ -26,11 +26,14 @@ package struct ThreadSweep {
   ///
   /// Takes about 100 us for a blocked thread, and some milliseconds for a running one. `deadline` is a moment of the monotonic clock.
   package init(runningOnly: Bool, excluding excluded: Set<Int32>, with capture: ThreadCapture, deadline: UInt64) {
-    let own = OwnThreads.current
-    var ids = OwnProcess().threads().filter { !own.contains($0) && !excluded.contains($0) }
+    let process = capture.process
+    let own = process.monitorThreads
+    var ids = process.threads().filter { !own.contains($0) && !excluded.contains($0) }
     if runningOnly {
       // Which of them run is soon known; the time is for their stacks.
-      ids = ids.filter { MonotonicClock.now() >= deadline || ThreadProbe(thread: $0).activity() == .running }
+      ids = ids.filter {
+        MonotonicClock.now() >= deadline || ThreadProbe(thread: $0, of: process).activity() == .running
+      }
     }
     for (index, id) in ids.enumerated() {
       clinux_fork_monitor_thread_passes()
@@ -39,16 +42,17 @@ package struct ThreadSweep {
         notLookedAt = Array(ids[index...])
         break
       }
-      let probe = ThreadProbe(thread: id)
+      let probe = ThreadProbe(thread: id, of: process)
       let share = (deadline - now) / UInt64(ids.count - index)
       let patience = min(max(share, Self.patience.lowerBound), Self.patience.upperBound)
       let snapshot = capture.capture(probe, stackEnd: 0, patience: min(patience, deadline - now))
-      // It has ended meanwhile, and is no longer a thread of this process.
+      // It has ended meanwhile, and is no longer a thread of the process.
       if case .failure(.threadEnded) = snapshot.backtrace { continue }
-      var finding = Finding(id: id, name: probe.process.name(of: id), snapshot: snapshot)
+      var finding = Finding(id: id, name: process.name(of: id), snapshot: snapshot)
       if case .blocked(let call) = snapshot.activity {
-        let text = SystemCall(call, of: id).text
-        finding.wait = probe.isStillBlocked(in: call, since: snapshot.runCount) ? text : SystemCall(call).shortText
+        let text = SystemCall(call, of: id, in: process).text
+        finding.wait =
+          probe.isStillBlocked(in: call, since: snapshot.runCount) ? text : SystemCall(call, in: process).shortText
       }
       findings.append(finding)
     }

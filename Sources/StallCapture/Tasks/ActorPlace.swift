@@ -19,10 +19,13 @@ struct ActorPlace: Sendable, Equatable {
   /// Finds it with jobs of an executor of its own, which run on the calling thread; nil if not exactly one place is left.
   ///
   /// The calling thread is prepared to read memory.
-  static func find(near task: CurrentTaskWord) -> ActorPlace? {
+  static func find(near task: CurrentTaskWord, in process: ProcessHandle) -> ActorPlace? {
     let base = UInt64(clinux_thread_pointer())
     let executor = UInt64(UInt(bitPattern: Unmanaged.passUnretained(ProbeExecutor.shared).toOpaque()))
-    guard TypeName.isKnown(of: UInt64(UInt(bitPattern: Unmanaged.passUnretained(ProbeActor.shared).toOpaque()))) else {
+    guard
+      TypeName.isKnown(
+        of: UInt64(UInt(bitPattern: Unmanaged.passUnretained(ProbeActor.shared).toOpaque())), in: process)
+    else {
       return nil
     }
     let offsets = stride(from: task.offset - distance, through: task.offset + distance, by: 8)
@@ -32,10 +35,10 @@ struct ActorPlace: Sendable, Equatable {
       })
     for _ in 0..<2 {
       search.runs = 0
-      ProbeExecutor.run { search.keep { $0.word(base: base) == executor } }
+      ProbeExecutor.run { search.keep { $0.word(base: base, in: process) == executor } }
       if search.runs != 1 { return nil }
       // The job is over.
-      search.candidates.removeAll { $0.word(base: base) == executor }
+      search.candidates.removeAll { $0.word(base: base, in: process) == executor }
     }
     return search.candidates.count == 1 ? search.candidates[0] : nil
   }
@@ -44,15 +47,15 @@ struct ActorPlace: Sendable, Equatable {
   ///
   /// The thread may continue at any moment: all of it is read through the kernel, and counts only
   /// if it is the same afterwards.
-  func actorType(threadPointer: UInt64) -> String? {
-    guard let actor = actor(threadPointer: threadPointer), let name = TypeName.of(object: actor),
-      self.actor(threadPointer: threadPointer) == actor
+  func actorType(threadPointer: UInt64, in process: ProcessHandle) -> String? {
+    guard let actor = actor(threadPointer: threadPointer, in: process),
+      let name = TypeName.of(object: actor, in: process),
+      self.actor(threadPointer: threadPointer, in: process) == actor
     else { return nil }
     return name
   }
 
-  private func actor(threadPointer: UInt64) -> UInt64? {
-    let process = OwnProcess()
+  private func actor(threadPointer: UInt64, in process: ProcessHandle) -> UInt64? {
     guard let record = process.load(threadPointer &+ UInt64(bitPattern: variable), as: UInt64.self), record != 0,
       let (actor, witness) = process.load(record &+ executor, as: (UInt64, UInt64).self), actor != 0, witness == 0
     else { return nil }
@@ -60,9 +63,9 @@ struct ActorPlace: Sendable, Equatable {
   }
 
   /// The first word of the executor; nil if there is no record.
-  private func word(base: UInt64) -> UInt64? {
-    OwnProcess().load(base &+ UInt64(bitPattern: variable), as: UInt64.self)
-      .flatMap { OwnProcess().load($0 &+ executor, as: UInt64.self) }
+  private func word(base: UInt64, in process: ProcessHandle) -> UInt64? {
+    process.load(base &+ UInt64(bitPattern: variable), as: UInt64.self)
+      .flatMap { process.load($0 &+ executor, as: UInt64.self) }
   }
 
   /// The places that have had the executor in each job so far, and only then; used on one thread.

@@ -26,7 +26,7 @@ struct AsyncCallerSearch {
   /// The thread has run since its stack was copied.
   let isRunning: Bool
 
-  private let process = OwnProcess()
+  private var process: ProcessHandle { layout.process }
 
   init(
     layout: TaskLayout, thread: Int32, frames: UnsafeBufferPointer<cunwind_frame>, snapshot: cunwind_snapshot,
@@ -51,8 +51,9 @@ struct AsyncCallerSearch {
   /// Nil if the thread runs no task, or if it is not certain which function of the task it runs.
   func callers(into buffer: UnsafeMutableBufferPointer<UInt64>) -> AsyncCallers? {
     guard let outermost = frames.last,
-      let pointer = ThreadPointer.of(thread: thread, outermostStackPointer: outermost.stack_pointer),
-      let task = layout.currentTask.read(threadPointer: pointer), isTask(task),
+      let pointer = ThreadPointer.of(
+        thread: thread, outermostStackPointer: outermost.stack_pointer, in: process),
+      let task = layout.currentTask(threadPointer: pointer), isTask(task),
       !hasJustResumed, !hasNestedJobs
     else { return nil }
     return withUnsafeTemporaryAllocation(of: UInt64.self, capacity: Self.allocationLimit) { allocations in
@@ -62,7 +63,7 @@ struct AsyncCallerSearch {
       guard let flags = process.load(task &+ TaskLayout.flags, as: UInt32.self) else { return nil }
       found.isChildTask = flags & TaskLayout.childFlag != 0
       // The same for all of the time in which it was read.
-      guard layout.currentTask.read(threadPointer: pointer) == task, isTask(task),
+      guard layout.currentTask(threadPointer: pointer) == task, isTask(task),
         process.load(task &+ layout.lastAllocation, as: UInt64.self) == live.first.map({ $0 - TaskLayout.headerSize })
           ?? 0
       else { return nil }
@@ -75,9 +76,9 @@ struct AsyncCallerSearch {
   /// Whether the innermost function has only begun, and may not have taken its own context from the one that it was given.
   private var hasJustResumed: Bool {
     guard let innermost = frames.first, !innermost.is_return_address,
-      cunwind_context_distance(cunwind_own_process(), innermost.address) > 0
+      cunwind_context_distance(process.cunwind, innermost.address) > 0
     else { return false }
-    return innermost.address &- cunwind_function_start(cunwind_own_process(), innermost.address) < Self.resumePrologue
+    return innermost.address &- cunwind_function_start(process.cunwind, innermost.address) < Self.resumePrologue
   }
 
   /// Whether a job runs within another one: a run loop that an asynchronous function runs, or a task that it has begun at once.
@@ -87,7 +88,7 @@ struct AsyncCallerSearch {
     var count = 0
     for frame in frames {
       let entry = clinux_job_entry_before(frame.lookupAddress)
-      if entry != 0, cunwind_function_start(cunwind_own_process(), frame.lookupAddress) == entry { count += 1 }
+      if entry != 0, cunwind_function_start(process.cunwind, frame.lookupAddress) == entry { count += 1 }
     }
     return count > 1
   }
@@ -126,7 +127,7 @@ struct AsyncCallerSearch {
     // The function that the task was last resumed in.
     if let resume = process.load(task &+ TaskLayout.resumeFunction, as: (UInt64, UInt64).self),
       isHeld(resume.1),
-      tail.contains(where: { cunwind_function_start(cunwind_own_process(), frames[$0].lookupAddress) == resume.0 }),
+      tail.contains(where: { cunwind_function_start(process.cunwind, frames[$0].lookupAddress) == resume.0 }),
       let found = walk(from: resume.1, live: live, into: buffer)
     {
       return found
@@ -140,7 +141,7 @@ struct AsyncCallerSearch {
   /// The context that a frame keeps on the stack, as it was copied.
   private func keptContext(of index: Int) -> UInt64? {
     guard index + 1 < frames.count else { return nil }
-    let distance = cunwind_context_distance(cunwind_own_process(), frames[index].lookupAddress)
+    let distance = cunwind_context_distance(process.cunwind, frames[index].lookupAddress)
     guard distance > 0 else { return nil }
     let address = frames[index + 1].stack_pointer &- distance
     guard address >= frames[index].stack_pointer else { return nil }
@@ -185,7 +186,7 @@ struct AsyncCallerSearch {
     var context = first
     while let (parent, resume) = words(of: context) {
       if parent == 0 {
-        return layout.runtime.contains(resume) && cunwind_is_continuation(cunwind_own_process(), resume) ? found : nil
+        return layout.runtime.contains(resume) && cunwind_is_continuation(process.cunwind, resume) ? found : nil
       }
       // The outermost one was allocated with the task.
       if found.count == 0, !live.contains(first) { return nil }
@@ -193,7 +194,7 @@ struct AsyncCallerSearch {
         found.isTruncated = true
         return found
       }
-      guard cunwind_is_continuation(cunwind_own_process(), resume) else { return nil }
+      guard cunwind_is_continuation(process.cunwind, resume) else { return nil }
       buffer[found.count] = resume
       found.count += 1
       context = parent

@@ -30,7 +30,7 @@ package final class Breakpoint {
   package static func change(
     ofTaskOn thread: Int32, threadPointer: UInt64, layout: TaskLayout
   ) -> Breakpoint? {
-    Breakpoint(of: thread, at: layout.currentTask.address(threadPointer: threadPointer), CUNWIND_BREAKPOINT_WRITE)
+    Breakpoint(of: thread, at: layout.currentTaskWord.address(threadPointer: threadPointer), CUNWIND_BREAKPOINT_WRITE)
   }
 
   /// Whether the address of `Task.yield()` is known.

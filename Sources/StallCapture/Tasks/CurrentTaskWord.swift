@@ -19,11 +19,11 @@ package struct CurrentTaskWord: Sendable, Equatable {
   /// before 6.2, which cannot run a task at once.
   ///
   /// Costs less than a millisecond. The calling thread is prepared to read memory.
-  package static func find() -> CurrentTaskWord? {
+  package static func find(in process: ProcessHandle) -> CurrentTaskWord? {
     guard clinux_tasks_are_here() else { return nil }
     let before = clinux_current_task()
     let base = UInt64(clinux_thread_pointer())
-    let search = Search()
+    let search = Search(in: process)
     // All stay alive, so that no two have the same address.
     var probes: [ProbeTask] = []
     for depth in [0, 1040, 2336, 528] {
@@ -41,23 +41,30 @@ package struct CurrentTaskWord: Sendable, Equatable {
   ///
   /// The thread may end or continue at any moment, and the task may be freed before the address is
   /// used: read it only through the kernel.
-  package func read(threadPointer: UInt64) -> UInt64? { Self.value(threadPointer, offset) }
+  package func read(threadPointer: UInt64, in process: ProcessHandle) -> UInt64? {
+    Self.value(threadPointer, offset, in: process)
+  }
 
   /// The word of a thread.
   func address(threadPointer: UInt64) -> UInt64 { threadPointer &+ UInt64(bitPattern: offset) }
 
-  private static func value(_ base: UInt64, _ offset: Int64) -> UInt64? {
-    OwnProcess().load(base &+ UInt64(bitPattern: offset), as: UInt64.self)
+  private static func value(_ base: UInt64, _ offset: Int64, in process: ProcessHandle) -> UInt64? {
+    process.load(base &+ UInt64(bitPattern: offset), as: UInt64.self)
   }
 
   /// The words that have held each task so far.
   private final class Search: Sendable {
     /// Nil before the first task.
     let candidates = Mutex<[Int64]?>(nil)
+    private let process: ProcessHandle
+
+    init(in process: ProcessHandle) { self.process = process }
 
     func keep(where task: UInt64, below base: UInt64) {
       candidates.withLock { known in
-        known = known?.filter { value(base, $0) == task } ?? ThreadLocalWords.offsets(of: task, near: base)
+        known =
+          known?.filter { value(base, $0, in: process) == task }
+          ?? ThreadLocalWords.offsets(of: task, near: base, in: process)
       }
     }
   }

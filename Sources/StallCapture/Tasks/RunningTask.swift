@@ -17,47 +17,55 @@ package struct RunningTask: Sendable, Equatable {
 }
 
 extension TaskLayout {
+  /// The address of the task that a thread runs, 0 if it runs none, or nil if that cannot be read.
+  ///
+  /// The task may be freed before the address is used: read it only through the kernel.
+  package func currentTask(threadPointer: UInt64) -> UInt64? {
+    currentTaskWord.read(threadPointer: threadPointer, in: process)
+  }
+
   /// The task that a thread runs, or nil if it runs none.
   ///
   /// `threadPointer` is the thread's own `clinux_thread_pointer()`. The thread may continue at any
   /// moment, so all of it is read through the kernel, and it counts only if the thread still runs
   /// the task afterwards. Allocates only for the names.
   package func runningTask(threadPointer: UInt64) -> RunningTask? {
-    guard let task = currentTask.read(threadPointer: threadPointer), var found = self.task(at: task) else { return nil }
-    found.actor = actor?.actorType(threadPointer: threadPointer)
-    return currentTask.read(threadPointer: threadPointer) == task && isTask(task, id: found.id) ? found : nil
+    guard let task = currentTask(threadPointer: threadPointer), var found = self.task(at: task) else { return nil }
+    found.actor = actor?.actorType(threadPointer: threadPointer, in: process)
+    return currentTask(threadPointer: threadPointer) == task && isTask(task, id: found.id) ? found : nil
   }
 
   /// The number of the task that a thread runs, or nil if it runs none.
   package func runningTaskID(threadPointer: UInt64) -> UInt32? {
-    guard let task = currentTask.read(threadPointer: threadPointer),
-      let id = OwnProcess().load(task &+ Self.id, as: UInt32.self), isTask(task, id: id)
+    guard let task = currentTask(threadPointer: threadPointer),
+      let id = process.load(task &+ Self.id, as: UInt32.self), isTask(task, id: id)
     else { return nil }
-    return currentTask.read(threadPointer: threadPointer) == task ? id : nil
+    return currentTask(threadPointer: threadPointer) == task ? id : nil
   }
 
   /// The task at an address, without its actor; nil if there is none.
   ///
   /// Read through the kernel, since the task may end at any moment.
   package func task(at address: UInt64) -> RunningTask? {
-    guard isTask(address), let (flags, id) = OwnProcess().load(address &+ Self.flags, as: (UInt32, UInt32).self) else {
+    guard isTask(address), let (flags, id) = process.load(address &+ Self.flags, as: (UInt32, UInt32).self) else {
       return nil
     }
     // If that place is not known, the flags have the priority of a task that was enqueued.
     let enqueued = UInt8(truncatingIfNeeded: flags >> 8)
     let found = RunningTask(
-      address: address, id: id, priority: priority?.priority(of: address) ?? (enqueued == 0 ? nil : enqueued),
-      name: name?.name(of: address), isChild: flags & Self.childFlag != 0)
+      address: address, id: id,
+      priority: priority?.priority(of: address, in: process) ?? (enqueued == 0 ? nil : enqueued),
+      name: name?.name(of: address, in: process), isChild: flags & Self.childFlag != 0)
     return isTask(address, id: id) ? found : nil
   }
 
   /// Whether a task lies at the address.
   func isTask(_ address: UInt64) -> Bool {
-    address != 0 && address % 16 == 0 && OwnProcess().load(address, as: UInt64.self) == taskClass
+    address != 0 && address % 16 == 0 && process.load(address, as: UInt64.self) == taskClass
   }
 
   /// Whether the task of this number still lies there.
   private func isTask(_ address: UInt64, id: UInt32) -> Bool {
-    isTask(address) && OwnProcess().load(address &+ Self.id, as: UInt32.self) == id
+    isTask(address) && process.load(address &+ Self.id, as: UInt32.self) == id
   }
 }

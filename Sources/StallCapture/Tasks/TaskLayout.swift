@@ -5,8 +5,10 @@ import Synchronization
 
 /// Where the runtime of Swift concurrency keeps what is read of a task, if a self-test has found it.
 package struct TaskLayout: Sendable {
+  /// The process whose tasks are read.
+  let process: ProcessHandle
   /// Where a thread has its current task.
-  package let currentTask: CurrentTaskWord
+  package let currentTaskWord: CurrentTaskWord
   /// The first word of each task: its class.
   let taskClass: UInt64
   /// Where a task has the header of the memory that it allocated last.
@@ -22,6 +24,8 @@ package struct TaskLayout: Sendable {
   let priority: TaskPriorityPlace?
   /// Where a thread has the actor that it runs for, if that is known.
   let actor: ActorPlace?
+  /// Where a task continues after a yield.
+  let yieldPlace = YieldPlace()
 
   // swift/ABI/Task.h: a job's flags and id, and where the task continues. The self-test compares all but `resumeFunction`.
   static let flags: UInt64 = 32
@@ -35,22 +39,19 @@ package struct TaskLayout: Sendable {
   /// How much of a task is searched.
   private static let searchedSize: UInt64 = 512
 
-  /// This process's layout, or nil if it is not known.
-  ///
-  /// The first use runs the self-test, on a thread that is prepared to read memory.
-  package static let current = TaskLayout()
-
-  private init?() {
-    guard let word = CurrentTaskWord.find() else { return nil }
-    let findings = Findings()
+  /// Runs the self-test in the own process, on a thread that is prepared to read memory; nil if the layout is not the expected one.
+  init?(testedIn process: ProcessHandle) {
+    guard let word = CurrentTaskWord.find(in: process) else { return nil }
+    let findings = Findings(in: process)
     guard let probe = ProbeTask(body: { await Self.outer($0, findings) }) else { return nil }
     guard let facts = withExtendedLifetime(probe, { findings.facts.withLock { $0 } }) else { return nil }
-    (currentTask, taskClass) = (word, facts.taskClass)
+    self.process = process
+    (currentTaskWord, taskClass) = (word, facts.taskClass)
     (lastAllocation, runtime) = (facts.lastAllocation, facts.runtime)
-    name = TaskNamePlace()
-    priority = TaskPriorityPlace()
-    actor = ActorPlace.find(near: word)
-    if !Self.needsServicesThreadForYield { YieldPlace.find() }
+    name = TaskNamePlace(testedIn: process)
+    priority = TaskPriorityPlace(testedIn: process)
+    actor = ActorPlace.find(near: word, in: process)
+    if !Self.needsServicesThreadForYield { yieldPlace.find(in: process) }
   }
 
   /// What the self-test has found.
@@ -62,6 +63,9 @@ package struct TaskLayout: Sendable {
 
   private final class Findings: Sendable {
     let facts = Mutex<Facts?>(nil)
+    let process: ProcessHandle
+
+    init(in process: ProcessHandle) { self.process = process }
   }
 
   // Two functions, so that the task has contexts other than its first one.
@@ -74,16 +78,15 @@ package struct TaskLayout: Sendable {
 
   @inline(never)
   private static func inner(_ task: UInt64, _ findings: Findings) async {
-    let facts = search(task)
+    let facts = search(task, in: findings.process)
     findings.facts.withLock { $0 = facts }
   }
 
   /// Compares the running task with the expected layout.
-  private static func search(_ task: UInt64) -> Facts? {
-    let process = OwnProcess()
+  private static func search(_ task: UInt64, in process: ProcessHandle) -> Facts? {
     func word(_ address: UInt64) -> UInt64? { process.load(address, as: UInt64.self) }
     // Before this task has allocated anything else, its last allocation is this function's caller's or own context.
-    guard let offset = findLastAllocation(of: task), let taskClass = word(task), taskClass != 0,
+    guard let offset = findLastAllocation(of: task, in: process), let taskClass = word(task), taskClass != 0,
       let header = word(task + offset), let number = process.load(task + id, as: UInt32.self),
       number == UInt32(truncatingIfNeeded: clinux_task_id(task)),
       let bits = process.load(task + flags, as: UInt32.self), bits & (0xff | childFlag) == 0,
@@ -93,9 +96,9 @@ package struct TaskLayout: Sendable {
     var depth = 0
     while let (parent, resume) = process.load(context, as: (UInt64, UInt64).self), depth < 16 {
       depth += 1
-      guard cunwind_is_continuation(cunwind_own_process(), resume) else { return nil }
+      guard cunwind_is_continuation(process.cunwind, resume) else { return nil }
       if parent == 0 {
-        guard depth > 2, context == first, let runtime = module(at: resume) else { return nil }
+        guard depth > 2, context == first, let runtime = module(at: resume, in: process) else { return nil }
         return Facts(taskClass: taskClass, lastAllocation: offset, runtime: runtime)
       }
       context = parent
@@ -104,8 +107,7 @@ package struct TaskLayout: Sendable {
   }
 
   /// Allocates and frees, and looks for the word of the task that follows.
-  private static func findLastAllocation(of task: UInt64) -> UInt64? {
-    let process = OwnProcess()
+  private static func findLastAllocation(of task: UInt64, in process: ProcessHandle) -> UInt64? {
     var candidates = Array(stride(from: UInt64(0), to: searchedSize, by: 8))
     func keep(where header: UInt64) {
       candidates.removeAll { process.load(task + $0, as: UInt64.self) != header }
@@ -123,9 +125,9 @@ package struct TaskLayout: Sendable {
     return candidates.count == 1 && link == oneHeader ? candidates[0] : nil
   }
 
-  private static func module(at address: UInt64) -> Range<UInt64>? {
+  private static func module(at address: UInt64, in process: ProcessHandle) -> Range<UInt64>? {
     var module = cunwind_module()
-    guard cunwind_find_module(cunwind_own_process(), address, &module), module.start <= address, address < module.end
+    guard cunwind_find_module(process.cunwind, address, &module), module.start <= address, address < module.end
     else { return nil }
     return module.start..<module.end
   }

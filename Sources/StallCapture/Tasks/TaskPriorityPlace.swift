@@ -12,7 +12,7 @@ struct TaskPriorityPlace: Sendable, Equatable {
   private static let searchedSize: UInt64 = 512
 
   /// Finds it with a task of its own, whose priority it raises; nil unless one place alone follows.
-  init?() {
+  init?(testedIn process: ProcessHandle) {
     let findings = Findings()
     let probe = ProbeTask { task in
       #if compiler(>=6.2)
@@ -22,7 +22,7 @@ struct TaskPriorityPlace: Sendable, Equatable {
         withUnsafeCurrentTask { $0?.escalatePriority(to: TaskPriority(rawValue: rawValue)) }
         let priority = Task.currentPriority.rawValue
         seen.insert(priority)
-        offsets.removeAll { OwnProcess().load(task + $0, as: UInt8.self) != priority }
+        offsets.removeAll { process.load(task + $0, as: UInt8.self) != priority }
       }
       if seen.count > 1, offsets.count == 1 { findings.offset.withLock { [offsets] in $0 = offsets[0] } }
       #endif
@@ -36,5 +36,5 @@ struct TaskPriorityPlace: Sendable, Equatable {
   }
 
   /// The priority of a task (`TaskPriority.rawValue`), or nil if it cannot be read.
-  func priority(of task: UInt64) -> UInt8? { OwnProcess().load(task &+ offset, as: UInt8.self) }
+  func priority(of task: UInt64, in process: ProcessHandle) -> UInt8? { process.load(task &+ offset, as: UInt8.self) }
 }

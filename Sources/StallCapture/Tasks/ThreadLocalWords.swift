@@ -16,7 +16,7 @@ enum ThreadLocalWords {
   #endif
 
   /// The distances from the thread pointer at which a word lies, up to the first page that cannot be read.
-  static func offsets(of word: UInt64, near base: UInt64) -> [Int64] {
+  static func offsets(of word: UInt64, near base: UInt64, in process: ProcessHandle) -> [Int64] {
     guard let areAbove else { return [] }
     var found: [Int64] = []
     withUnsafeTemporaryAllocation(byteCount: pageSize, alignment: 8) { page in
@@ -27,7 +27,7 @@ enum ThreadLocalWords {
         let (start, end) = areAbove ? (edge, (edge | mask) + 1) : ((edge - 1) & ~mask, edge)
         edge = areAbove ? end : start
         let part = UnsafeMutableRawBufferPointer(rebasing: page[..<Int(end - start)])
-        guard OwnProcess().read(start, into: part) == part.count else { return }
+        guard process.read(start, into: part) == part.count else { return }
         for (index, value) in part.bindMemory(to: UInt64.self).enumerated() where value == word {
           found.append(Int64(bitPattern: start &+ 8 * UInt64(index) &- base))
         }

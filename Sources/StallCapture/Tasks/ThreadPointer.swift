@@ -1,7 +1,7 @@
 import CLinux
 import PlatformLibc
 
-/// Finds the thread pointer of another thread of this process, by its structure in the C library.
+/// Finds the thread pointer of another thread, by its structure in the C library.
 ///
 /// The thread pointer is the structure's beginning or its end; the calling thread's own pointer
 /// shows which.
@@ -14,12 +14,11 @@ package enum ThreadPointer {
   /// The thread pointer of the thread, or nil if it is not found.
   ///
   /// The main thread's is known. That of another one lies above its stack; the thread's id in it proves that it is its own.
-  static func of(thread id: Int32, outermostStackPointer: UInt64) -> UInt64? {
-    guard let offset = LockLayouts.current.threadID else { return nil }
-    let process = OwnProcess()
-    let distance = LockLayouts.current.pointerDistance
+  static func of(thread id: Int32, outermostStackPointer: UInt64, in process: ProcessHandle) -> UInt64? {
+    guard let layouts = process.lockLayouts, let offset = layouts.threadID else { return nil }
+    let distance = layouts.pointerDistance
     let main = UInt64(clinux_main_thread_pointer())
-    if id == getpid(), main != 0, isStructure(main &- distance, of: id, idAt: offset) { return main }
+    if id == getpid(), main != 0, isStructure(main &- distance, of: id, idAt: offset, in: process) { return main }
     let alignment = LockLayouts.alignment
     let lowest = (outermostStackPointer &+ alignment - 1) & ~(alignment - 1)
     // In blocks, since the structure may lie kilobytes above, and each read is a system call.
@@ -41,15 +40,17 @@ package enum ThreadPointer {
   ///
   /// The kernel knows where the thread's list of robust mutexes begins, which has the same place in the structure of each thread. Makes a
   /// system call that strict filters may not know.
-  package static func of(thread id: Int32) -> UInt64? {
+  package static func of(thread id: Int32, in process: ProcessHandle) -> UInt64? {
     let (list, own) = (UInt64(clinux_robust_list(id)), UInt64(clinux_robust_list(0)))
-    guard let offset = LockLayouts.current.threadID, list != 0, own != 0 else { return nil }
+    guard let layouts = process.lockLayouts, let offset = layouts.threadID, list != 0, own != 0 else { return nil }
     let pointer = list &- own &+ UInt64(clinux_thread_pointer())
-    return isStructure(pointer &- LockLayouts.current.pointerDistance, of: id, idAt: offset) ? pointer : nil
+    return isStructure(pointer &- layouts.pointerDistance, of: id, idAt: offset, in: process) ? pointer : nil
   }
 
-  private static func isStructure(_ address: UInt64, of id: Int32, idAt offset: UInt64) -> Bool {
-    LockLayouts.isThreadStructure(address, in: OwnProcess())
-      && OwnProcess().load(address &+ offset, as: UInt32.self) == UInt32(bitPattern: id)
+  private static func isStructure(
+    _ address: UInt64, of id: Int32, idAt offset: UInt64, in process: ProcessHandle
+  ) -> Bool {
+    LockLayouts.isThreadStructure(address, in: process)
+      && process.load(address &+ offset, as: UInt32.self) == UInt32(bitPattern: id)
   }
 }

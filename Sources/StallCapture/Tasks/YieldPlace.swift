@@ -5,13 +5,13 @@ import Synchronization
 /// Where a task continues after `Task.yield()`.
 ///
 /// A task keeps that address until it awaits something else that could suspend it.
-enum YieldPlace {
+final class YieldPlace: Sendable {
   // 0 until it is known.
-  private static let found = Atomic<UInt64>(0)
+  private let found = Atomic<UInt64>(0)
 
   static let longestSearch: UInt64 = 100_000_000
 
-  static var resumeFunction: UInt64? {
+  var resumeFunction: UInt64? {
     let place = found.load(ordering: .relaxed)
     return place == 0 ? nil : place
   }
@@ -20,20 +20,20 @@ enum YieldPlace {
   ///
   /// With runtimes before 6.3, the calling thread enqueues a job on the pool, which may start a thread with the caller's descriptor table;
   /// that thread makes the task continue. It waits for ``longestSearch`` at most.
-  static func find() {
+  func find(in process: ProcessHandle) {
     guard resumeFunction == nil else { return }
     let executor = ProbeExecutor()
     _ = Task(executorPreference: executor) {
       await Task.yield()
-      executor.place.store(Self.resumeFunction(of: clinux_current_task()) ?? 0, ordering: .relaxed)
+      executor.place.store(Self.resumeFunction(of: clinux_current_task(), in: process) ?? 0, ordering: .relaxed)
     }
-    executor.run(for: longestSearch)
+    executor.run(for: Self.longestSearch)
     let place = executor.place.load(ordering: .relaxed)
-    if cunwind_is_continuation(cunwind_own_process(), place) { found.store(place, ordering: .relaxed) }
+    if cunwind_is_continuation(process.cunwind, place) { found.store(place, ordering: .relaxed) }
   }
 
-  fileprivate static func resumeFunction(of task: UInt64) -> UInt64? {
-    OwnProcess().load(task &+ TaskLayout.resumeFunction, as: UInt64.self)
+  static func resumeFunction(of task: UInt64, in process: ProcessHandle) -> UInt64? {
+    process.load(task &+ TaskLayout.resumeFunction, as: UInt64.self)
   }
 
   /// An executor that runs one task on the thread that asks for it.
@@ -75,9 +75,9 @@ extension TaskLayout {
   ///
   /// True also if it is not known where tasks continue then; false if it is not known what the thread runs. Read through the kernel.
   package func hasYielded(threadPointer: UInt64) -> Bool {
-    guard let task = currentTask.read(threadPointer: threadPointer), isTask(task) else { return false }
-    guard let place = YieldPlace.resumeFunction else { return true }
-    return YieldPlace.resumeFunction(of: task) == place
+    guard let task = currentTask(threadPointer: threadPointer), isTask(task) else { return false }
+    guard let place = yieldPlace.resumeFunction else { return true }
+    return YieldPlace.resumeFunction(of: task, in: process) == place
   }
 
   /// Whether ``findYield()`` has to be called for ``hasYielded(threadPointer:)``, on a thread with the service's descriptor table.
@@ -90,7 +90,7 @@ extension TaskLayout {
   }
 
   /// Finds where tasks continue after a yield; takes ``longestSearchForYield`` at most.
-  package static func findYield() { YieldPlace.find() }
+  package func findYield() { yieldPlace.find(in: process) }
 
   /// In nanoseconds.
   package static var longestSearchForYield: UInt64 { YieldPlace.longestSearch }

@@ -14,6 +14,7 @@ package struct RestingThread: ~Copyable {
   }
 
   private let id: Int32
+  private let process: ProcessHandle
   private let schedstat: ProcFile?
   private let syscall: ProcFile?
   // The count and the place when the last beat was queued; nil before the first.
@@ -21,9 +22,10 @@ package struct RestingThread: ~Copyable {
   // The count with which it was last found at rest; nil if a beat has been queued since.
   private var slicesAtRest: UInt64?
 
-  package init(id: Int32) {
+  package init(id: Int32, of process: ProcessHandle) {
     self.id = id
-    let directory = OwnProcess().directory(of: id)
+    self.process = process
+    let directory = process.directory(of: id)
     schedstat = ProcFile(directory + "/schedstat")
     syscall = ProcFile(directory + "/syscall")
   }
@@ -38,7 +40,7 @@ package struct RestingThread: ~Copyable {
   }
 
   /// Whether the thread has ended.
-  package var hasEnded: Bool { syscall?.threadHasEnded() ?? OwnProcess().lacksThread(id) }
+  package var hasEnded: Bool { syscall?.threadHasEnded() ?? process.lacksThread(id) }
 
   private var place: ThreadProbe.Activity { syscall?.parse { ThreadProbe.parseActivity($0) } ?? .unknown }
 
@@ -57,6 +59,6 @@ package struct RestingThread: ~Copyable {
     if let slicesAtRest { return slices == slicesAtRest }
     // It ran the beat, and was given a processor for nothing else: it waits for work where it is now and was before.
     guard let asked, slices &- asked.slices <= 1, case .blocked(let call) = place else { return false }
-    return SystemCall(call).isLoopWait && place == asked.place
+    return SystemCall(call, in: process).isLoopWait && place == asked.place
   }
 }

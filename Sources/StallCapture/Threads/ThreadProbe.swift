@@ -9,7 +9,7 @@ package struct ThreadProbe: ~Copyable {
   /// The kernel's id of the thread.
   package let id: Int32
   /// The process that has it.
-  package let process: any ProcessAccess
+  package let process: ProcessHandle
   /// The files of the thread that it keeps open, by their names in the thread's directory.
   private enum File: String, CaseIterable {
     case syscall, schedstat, stat, status
@@ -26,7 +26,7 @@ package struct ThreadProbe: ~Copyable {
   // Made at once: a stall is no time to allocate.
   private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 8)
 
-  package init(thread id: Int32, of process: any ProcessAccess = OwnProcess()) {
+  package init(thread id: Int32, of process: ProcessHandle) {
     self.id = id
     self.process = process
     let directory = process.directory(of: id)
@@ -76,8 +76,8 @@ package struct ThreadProbe: ~Copyable {
   ///
   /// Called when the watch begins. Checks the calling thread.
   package static func problem() -> String? {
-    guard OwnProcess.checkNumbers() else { return "/proc has the thread ids of another PID namespace" }
-    return ThreadProbe(thread: clinux_gettid()).problem
+    guard ProcessHandle.own.checkNumbers() else { return "/proc has the thread ids of another PID namespace" }
+    return ThreadProbe(thread: clinux_gettid(), of: .own).problem
   }
 
   /// Why it is not known what the thread does, in words; nil if it is, or if the thread has ended.
@@ -146,7 +146,7 @@ package struct ThreadProbe: ~Copyable {
   }
 
   /// Whether the kernel counts how long this process's threads wait for a processor.
-  package static var countsRunDelay: Bool { ThreadProbe(thread: clinux_gettid()).schedule() != nil }
+  package static var countsRunDelay: Bool { ThreadProbe(thread: clinux_gettid(), of: .own).schedule() != nil }
 
   /// A number that grows whenever the thread runs: its timeslices, or its processor time where those are not counted.
   borrowing func runCount() -> UInt64? { schedule()?.timeslices ?? processorTime() }
@@ -191,19 +191,24 @@ package struct ThreadProbe: ~Copyable {
 
   /// The processor time that the thread has had up to now, to the nanosecond, also while it runs.
   ///
-  /// The clock of another thread of this process (linux/posix-timers.h: the complement of the id, CPUCLOCK_SCHED, per thread).
-  package borrowing func processorTime() -> UInt64? { processorClock(2) }
+  /// Of a thread of another process, which has no clock here, it is what `schedstat` says: while the thread runs, as of the last tick.
+  package borrowing func processorTime() -> UInt64? {
+    process.isOwn ? processorClock(2) : schedule()?.runNanoseconds
+  }
 
   /// The processor time that the kernel has charged to user mode and to itself, in whole ticks where it counts by these.
+  ///
+  /// Nil for a thread of another process.
   borrowing func modeTimes() -> (user: UInt64, kernel: UInt64)? {
     // CPUCLOCK_PROF is both together, and CPUCLOCK_VIRT user mode.
     guard let both = processorClock(0), let user = processorClock(1) else { return nil }
     return (user, both > user ? both - user : 0)
   }
 
+  /// A clock of another thread of this process (linux/posix-timers.h: the complement of the id; CPUCLOCK_SCHED is 2, 4 says per thread).
   private borrowing func processorClock(_ kind: Int32) -> UInt64? {
     var time = timespec()
-    guard clock_gettime(clockid_t(~id << 3 | 4 | kind), &time) == 0 else { return nil }
+    guard process.isOwn, clock_gettime(clockid_t(~id << 3 | 4 | kind), &time) == 0 else { return nil }
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
   }
 

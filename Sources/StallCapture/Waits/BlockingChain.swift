@@ -26,7 +26,7 @@ package struct BlockingChain {
     /// Whether the thread has not moved since the first check, and still waits for the same one.
     fileprivate var stillWaits: Bool {
       guard let thread, let candidate else { return false }
-      return LockHolder.candidate(for: thread.call, of: id) == candidate && thread.isStillBlocked
+      return LockHolder.candidate(for: thread.call, of: id, in: thread.process) == candidate && thread.isStillBlocked
     }
   }
 
@@ -43,18 +43,18 @@ package struct BlockingChain {
     link.waitedFor = LockHolder.unnamed(for: call, of: probe.id, in: probe.process)
     // Descriptors and memory were looked up: they are what it waits for only if it has been blocked there all the time.
     if !probe.isStillBlocked(in: call, since: snapshot.runCount) {
-      link.wait = SystemCall(call).shortText
+      link.wait = SystemCall(call, in: probe.process).shortText
       link.candidate = nil
-      link.waitedFor = SystemCall(call).waitedFor
+      link.waitedFor = SystemCall(call, in: probe.process).waitedFor
     }
     if capture != nil, link.candidate != nil {
-      link.thread = BlockedThread(probe.id, call: call, runCount: snapshot.runCount)
+      link.thread = BlockedThread(probe.id, of: probe.process, call: call, runCount: snapshot.runCount)
     }
     links = [link]
-    if let capture { follow(with: capture) }
+    if let capture { follow(in: probe.process, with: capture) }
   }
 
-  private mutating func follow(with capture: ThreadCapture) {
+  private mutating func follow(in process: ProcessHandle, with capture: ThreadCapture) {
     while links.count <= Self.limit, let last = links.last, last.thread != nil, let next = last.candidate?.holder.thread
     {
       if let start = links.firstIndex(where: { $0.id == next }) {
@@ -64,14 +64,14 @@ package struct BlockingChain {
         return
       }
       // The thread that stops the monitor waits for this one.
-      if OwnThreads.current.contains(next) { return }
-      let probe = ThreadProbe(thread: next)
+      if process.monitorThreads.contains(next) { return }
+      let probe = ThreadProbe(thread: next, of: process)
       var link = Link(id: next, snapshot: capture.capture(probe, stackEnd: 0))
       if case .blocked(let call) = link.snapshot.activity {
-        link.wait = SystemCall(call, of: next).text
-        link.candidate = LockHolder.candidate(for: call, of: next)
-        link.thread = BlockedThread(next, call: call, runCount: link.snapshot.runCount)
-        if link.thread == nil { (link.wait, link.candidate) = (SystemCall(call).shortText, nil) }
+        link.wait = SystemCall(call, of: next, in: process).text
+        link.candidate = LockHolder.candidate(for: call, of: next, in: process)
+        link.thread = BlockedThread(next, of: process, call: call, runCount: link.snapshot.runCount)
+        if link.thread == nil { (link.wait, link.candidate) = (SystemCall(call, in: process).shortText, nil) }
       }
       // A stack that was taken after the lock was given back is no holder's.
       guard last.stillWaits else { return }

@@ -18,23 +18,23 @@ extension LockHolder {
   ///
   /// Reads memory that is certain to be the lock's only while `waiter` is blocked there: the caller checks afterwards whether it still is.
   package static func candidate(
-    for call: ThreadProbe.BlockedCall, of waiter: Int32, in process: any ProcessAccess = OwnProcess()
+    for call: ThreadProbe.BlockedCall, of waiter: Int32, in process: ProcessHandle
   ) -> Candidate? {
-    guard let futex = SystemCall(call).futex else { return nil }
-    var found = LockSearch(futex: futex, waiter: waiter, process: process, layouts: .current).candidate()
+    guard let futex = SystemCall(call, in: process).futex else { return nil }
+    var found = LockSearch(futex: futex, waiter: waiter, process: process).candidate()
     found?.holder.hasTimeout = futex.hasTimeout
     return found
   }
 
   /// What `waiter` waits for if there is no candidate.
   static func unnamed(
-    for call: ThreadProbe.BlockedCall, of waiter: Int32, in process: any ProcessAccess
+    for call: ThreadProbe.BlockedCall, of waiter: Int32, in process: ProcessHandle
   ) -> WaitedFor {
-    let system = SystemCall(call)
+    let system = SystemCall(call, in: process)
     guard let futex = system.futex, system.waitedFor == .threadOrProcess else { return system.waitedFor }
     // C++'s futures say of no futex that it is private.
     if process.isPrivate(futex.address) { return .thread }
-    let search = LockSearch(futex: futex, waiter: waiter, process: process, layouts: .current)
+    let search = LockSearch(futex: futex, waiter: waiter, process: process)
     return search.isHeldElsewhere() ? .process : .threadOrProcess
   }
 }

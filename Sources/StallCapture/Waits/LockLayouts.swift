@@ -44,17 +44,14 @@ package struct LockLayouts: Sendable {
   /// Where a thread's structure has the thread's id, if the structure can be recognised.
   package let threadID: UInt64?
   /// How far above its structure a thread's pointer is.
-  package let pointerDistance = UInt64(clinux_thread_pointer()) &- UInt64(clinux_thread_self())
+  package let pointerDistance: UInt64
 
-  /// This process's layouts.
-  ///
-  /// The first use checks, in about 0.2 ms, on a thread that is prepared to read memory.
-  package static let current = LockLayouts()
-
-  private init() {
+  /// Checks the layouts in the own process, in about 0.2 ms, on a thread that is prepared to read memory.
+  init(testedIn process: ProcessHandle) {
+    pointerDistance = UInt64(clinux_thread_pointer()) &- UInt64(clinux_thread_self())
     let id = UInt32(clinux_gettid())
-    canReadMemory = OwnProcess().load(UInt64(clinux_thread_self()), as: UInt64.self) != nil
-    let threadID = Self.findThreadID(id)
+    canReadMemory = process.load(UInt64(clinux_thread_self()), as: UInt64.self) != nil
+    let threadID = Self.findThreadID(id, in: process)
     self.threadID = threadID
     known = Set(
       Layout.allCases.filter { layout in
@@ -106,12 +103,12 @@ package struct LockLayouts: Sendable {
     }
   }
 
-  private static func findThreadID(_ id: UInt32) -> UInt64? {
+  private static func findThreadID(_ id: UInt32, in process: ProcessHandle) -> UInt64? {
     #if canImport(Glibc)
     let own = UInt64(clinux_thread_self())
-    guard isThreadStructure(own, in: OwnProcess()) else { return nil }
+    guard isThreadStructure(own, in: process) else { return nil }
     return stride(from: UInt64(24), to: 1600, by: 4).first {
-      OwnProcess().load(own &+ $0, as: UInt32.self) == id
+      process.load(own &+ $0, as: UInt32.self) == id
     }
     #else
     // musl's structure can look like glibc's while the process has one thread.
@@ -123,7 +120,7 @@ package struct LockLayouts: Sendable {
   /// Whether a thread's structure lies at the address.
   ///
   /// Behind 24 words it has its place in the C library's list of threads (`list_t`), and its neighbours lead back to it.
-  static func isThreadStructure(_ address: UInt64, in process: any ProcessAccess) -> Bool {
+  static func isThreadStructure(_ address: UInt64, in process: ProcessHandle) -> Bool {
     let list = address &+ 24 * 8
     guard address % 8 == 0, let (next, previous) = process.load(list, as: (UInt64, UInt64).self), next != list else {
       return false
@@ -134,7 +131,7 @@ package struct LockLayouts: Sendable {
   /// Whether a thread's structure lies at the address.
   ///
   /// `tcb` and `self` of glibc's lead back to it (System V ABI, AMD64 supplement, thread-local storage).
-  static func isThreadStructure(_ address: UInt64, in process: any ProcessAccess) -> Bool {
+  static func isThreadStructure(_ address: UInt64, in process: ProcessHandle) -> Bool {
     guard address % 8 == 0, let head = process.load(address, as: (UInt64, UInt64, UInt64).self) else {
       return false
     }
@@ -142,6 +139,6 @@ package struct LockLayouts: Sendable {
   }
   #else
   /// Whether a thread's structure lies at the address: no layout is known.
-  static func isThreadStructure(_ address: UInt64, in process: any ProcessAccess) -> Bool { false }
+  static func isThreadStructure(_ address: UInt64, in process: ProcessHandle) -> Bool { false }
   #endif
 }

@@ -5,8 +5,10 @@ import StallReport
 struct LockSearch {
   let futex: SystemCall.Futex
   let waiter: Int32
-  let process: any ProcessAccess
-  let layouts: LockLayouts
+  let process: ProcessHandle
+
+  /// Nil where it is not known how locks are laid out: then only those that the kernel knows have owners.
+  private var layouts: LockLayouts? { process.lockLayouts }
 
   typealias Candidate = LockHolder.Candidate
 
@@ -55,7 +57,7 @@ struct LockSearch {
   private func mutex() -> Candidate? { mutexOwner().flatMap { alive($0, .mutex, in: .mutex) } }
 
   private func mutexOwner() -> UInt32? {
-    guard layouts.knows(.mutex),
+    guard layouts?.knows(.mutex) == true,
       let words = process.load(futex.address, as: (UInt64, UInt64, UInt32).self)
     else { return nil }
     let (word, owner) = (UInt32(truncatingIfNeeded: words.0), UInt32(truncatingIfNeeded: words.1))
@@ -72,7 +74,7 @@ struct LockSearch {
   /// A reader waits on the first and a writer on the second for a writer to go; both for the value 3. Of the words that would be
   /// the writer for one and for the other, the wrong one lies in padding, or is a flag.
   private func readWriteLock() -> Candidate? {
-    guard layouts.knows(.readWriteLock), futex.value == 3,
+    guard layouts?.knows(.readWriteLock) == true, futex.value == 3,
       process.load(futex.address, as: UInt32.self) == 3
     else { return nil }
     func writer(at offset: UInt64, _ function: Candidate.Function) -> Candidate? {
@@ -88,7 +90,7 @@ struct LockSearch {
   /// sysdeps/nptl/stdio-lock.h: the lock word, a count, and a pointer to the owner's thread structure.
   private func stream() -> Candidate? {
     guard futex.value == 2, let words = process.load(futex.address, as: (UInt64, UInt64).self),
-      UInt32(truncatingIfNeeded: words.0) == 2, let offset = layouts.threadID,
+      UInt32(truncatingIfNeeded: words.0) == 2, let offset = layouts?.threadID,
       isThreadStructure(words.1),
       let owner = process.load(words.1 &+ offset, as: UInt32.self)
     else { return nil }
@@ -101,7 +103,7 @@ struct LockSearch {
 
   /// pthread_join(3) waits on the id in the thread's structure, which the kernel clears when the thread ends.
   private func joined() -> Candidate? {
-    guard futex.value != 0, futex.value & ~Self.threadMask == 0, let offset = layouts.threadID,
+    guard futex.value != 0, futex.value & ~Self.threadMask == 0, let offset = layouts?.threadID,
       process.load(futex.address, as: UInt32.self) == futex.value, isThreadStructure(futex.address &- offset)
     else { return nil }
     return alive(futex.value, .thread)
@@ -111,7 +113,7 @@ struct LockSearch {
   ///
   /// Of the words there only this one is a futex that is not private, because the kernel wakes its waiters.
   private func joinedByState() -> Candidate? {
-    guard !futex.isPrivate, let offset = layouts.threadID,
+    guard !futex.isPrivate, let offset = layouts?.threadID,
       process.load(futex.address, as: UInt32.self) == futex.value
     else { return nil }
     let nearest = futex.address & ~(LockLayouts.alignment - 1)
@@ -140,7 +142,7 @@ struct LockSearch {
   /// queue's targets that another drains.
   private func queue() -> Candidate? {
     let word = futex.address
-    guard futex.value == .max, layouts.knows(.queue), process.load(word, as: UInt32.self) == .max,
+    guard futex.value == .max, layouts?.knows(.queue) == true, process.load(word, as: UInt32.self) == .max,
       process.load(word &+ 4, as: Int32.self) == waiter, process.load(word &- 56, as: UInt64.self) == word &- 96,
       process.load(word &- 48, as: UInt64.self) == ~3, var queue = process.load(word &- 40, as: UInt64.self)
     else { return nil }

@@ -5,14 +5,14 @@ import StallReport
 package struct SystemCall {
   private let call: ThreadProbe.BlockedCall
   private let thread: Int32?
-  private let process: any ProcessAccess
+  private let process: ProcessHandle
   /// Nil if the kernel's list has no call of that number.
   private let row: KernelCall?
   private var name: String? { row?.name }
 
   /// The call that a thread is in; its descriptors are looked up in that thread's table, or the process's.
   package init(
-    _ call: ThreadProbe.BlockedCall, of thread: Int32? = nil, in process: any ProcessAccess = OwnProcess()
+    _ call: ThreadProbe.BlockedCall, of thread: Int32? = nil, in process: ProcessHandle
   ) {
     self.call = call
     self.thread = thread

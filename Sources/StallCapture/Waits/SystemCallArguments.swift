@@ -10,7 +10,7 @@ struct SystemCallArguments {
   ///
   /// Nil for the process's first thread.
   var thread: Int32?
-  var process: any ProcessAccess
+  var process: ProcessHandle
   /// Whether descriptors and memory are looked up; otherwise only numbers are shown.
   var isLookingUp: Bool
 

@@ -10,7 +10,7 @@ extension ThreadProbe.BlockedCall {
   ///
   /// A cancellable call of glibc 2.41 and later is made by a function that is given the number, and keeps it nowhere. Two of
   /// the calls that continue are made there, and their first arguments differ. Nil where the code is another.
-  func restartedNumber(in process: any ProcessAccess) -> Int64? {
+  func restartedNumber(in process: ProcessHandle) -> Int64? {
     withUnsafeTemporaryAllocation(of: UInt32.self, capacity: Self.reach) { code in
       let length = UInt64(4 * Self.reach)
       guard programCounter > length,

@@ -6,9 +6,9 @@ extension ThreadProbe.BlockedCall {
   /// $number,%eax; syscall`; or from the stack, for a cancellable call of glibc 2.41 and later.
   ///
   /// Nil where the code is another.
-  func restartedNumber(in process: any ProcessAccess) -> Int64? {
+  func restartedNumber(in process: ProcessHandle) -> Int64? {
     var (returnsTo, offset) = (UInt64(0), UInt64(0))
-    if cunwind_is_cancellable_call(cunwind_own_process(), programCounter, &returnsTo, &offset) {
+    if cunwind_is_cancellable_call(process.cunwind, programCounter, &returnsTo, &offset) {
       return word(at: stackPointer, in: process) == returnsTo ? number(at: offset, in: process) : nil
     }
     return withUnsafeTemporaryAllocation(byteCount: 7, alignment: 8) { code in
@@ -21,11 +21,11 @@ extension ThreadProbe.BlockedCall {
     }
   }
 
-  private func number(at offset: UInt64, in process: any ProcessAccess) -> Int64? {
+  private func number(at offset: UInt64, in process: ProcessHandle) -> Int64? {
     word(at: stackPointer &+ offset, in: process).flatMap { $0 < 1 << 16 ? Int64($0) : nil }
   }
 
-  private func word(at address: UInt64, in process: any ProcessAccess) -> UInt64? {
+  private func word(at address: UInt64, in process: ProcessHandle) -> UInt64? {
     withUnsafeTemporaryAllocation(byteCount: 8, alignment: 8) { bytes in
       process.read(address, into: bytes) == 8 ? bytes.load(as: UInt64.self) : nil
     }

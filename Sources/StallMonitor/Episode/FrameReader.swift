@@ -21,7 +21,7 @@ final class FrameReader {
   private var knownModules: [ObjectIdentifier: LoadedModule] = [:]
   private static let knownLimit = 512
 
-  init(executablePath: String) { modules = ModuleMap(executablePath: executablePath) }
+  init(executablePath: String) { modules = ModuleMap(executablePath: executablePath, of: .own) }
 
   /// Forgets where modules lie: some may have been unloaded.
   ///

@@ -9,7 +9,7 @@ extension Verdict {
     case .blocked(let call):
       // Outside a system call a thread waits for a page; that it was read from disk is what the fault count says.
       if call.number < 0 { return (usage?.majorFaults ?? 0) > 0 ? .fault : .unknown }
-      return SystemCall(call).cause
+      return SystemCall(call, in: .own).cause
     case .running: return ready(usage) ?? .running
     }
   }

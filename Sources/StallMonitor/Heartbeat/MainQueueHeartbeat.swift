@@ -78,7 +78,7 @@ final class MainQueueHeartbeat: HeartbeatSource {
     if runLoop.hasAppeared { courier.post { [runLoop] in runLoop.look() } }
     guard mayGoOver, let word = MainQueueWord.current(), word.drainer != getpid() else { return }
     if clinux_main_queue_is_inherited() {
-      guard let drainer = word.drainer, OwnProcess().hasThread(drainer) else { return }
+      guard let drainer = word.drainer, ProcessHandle.own.hasThread(drainer) else { return }
     }
     goOver()
   }

@@ -54,7 +54,7 @@ extension ThreadHeartbeat: HeartbeatSource {
   var server: LoopServer { .thread(threadID) }
 
   func beat() {
-    if rest == nil { rest = RestingThread(id: threadID) }
+    if rest == nil { rest = RestingThread(id: threadID, of: .own) }
     switch rest?.look() {
     case .isAtRest: return
     case .hasEnded: stop()

@@ -78,7 +78,7 @@ struct WatchStart: Sendable {
   private func makeWork(
     of watchdog: Watchdog, plan: SinkPlan, recovery: RecoveryPage?, suspension: Suspension, actionCourier: Courier?
   ) throws(StallMonitorError) -> WatchdogWork {
-    let capture = ThreadCapture()
+    let capture = ThreadCapture(of: .own)
     capture.prepareThread()
     let executable = ProcessFacts.executablePath()
     let reader = FrameReader(executablePath: executable)
@@ -132,7 +132,7 @@ struct WatchStart: Sendable {
         "reports will not have the causes starved and throttled: the kernel does not count how long threads wait for a CPU (schedstat)"
       )
     }
-    if let problem = LockLayouts.current.problem { Diagnostics.say(problem) }
+    if let problem = ProcessHandle.own.lockLayouts?.problem { Diagnostics.say(problem) }
   }
 
   /// Watches each job of Swift concurrency; where that cannot be, its threads and whether one is free.
@@ -142,7 +142,7 @@ struct WatchStart: Sendable {
       // Before the service's tasks take the pool's threads.
       let isOver = WakeSemaphore()
       courier.post {
-        TaskLayout.findYield()
+        ProcessHandle.own.taskLayout?.findYield()
         isOver.post()
       }
       courier.removeUser()

@@ -4,7 +4,7 @@ import StallReport
 extension Report.OtherThread {
   /// A thread as it was met.
   init(id: Int32, name: String? = nil, snapshot: ThreadSnapshot, role: Role, _ reader: FrameReader) {
-    self.init(id: id, name: name ?? OwnProcess().name(of: id), role: role, stack: [])
+    self.init(id: id, name: name ?? ProcessHandle.own.name(of: id), role: role, stack: [])
     switch snapshot.backtrace {
     case .success(let backtrace):
       (captureMethod, isApproximate, isTruncated) = (backtrace.method, backtrace.isApproximate, backtrace.isTruncated)

@@ -13,7 +13,7 @@ extension ThreadBacktrace {
   /// A thread that was not captured.
   init(threadID: Int32, failure: String) {
     self.init(
-      threadID: threadID, name: OwnProcess().name(of: threadID), isRunning: false, wait: nil, frames: [],
+      threadID: threadID, name: ProcessHandle.own.name(of: threadID), isRunning: false, wait: nil, frames: [],
       isApproximate: false,
       isTruncated: false, isChildTask: false, failure: failure)
   }

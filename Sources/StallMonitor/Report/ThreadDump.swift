@@ -34,7 +34,7 @@ final class ThreadDump: @unchecked Sendable {
   }
 
   private func takeAll() {
-    let capture = ThreadCapture()
+    let capture = ThreadCapture(of: .own)
     let reader = FrameReader(executablePath: ProcessFacts.executablePath())
     let namer = FrameNamer()
     namer.prepareThread()

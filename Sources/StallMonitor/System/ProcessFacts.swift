@@ -52,6 +52,6 @@ package enum ProcessFacts {
 
   /// Where the main thread's stack ends, or 0 if the kernel does not report it.
   static func mainStackEnd() -> UInt64 {
-    ThreadProbe(thread: getpid()).status()?.startOfStack ?? 0
+    ThreadProbe(thread: getpid(), of: .own).status()?.startOfStack ?? 0
   }
 }

@@ -37,7 +37,7 @@ struct JobPieces {
       rest()
       (self.job, self.runsOneTask) = (job, runsOneTask)
     }
-    guard let layout = TaskLayout.current, !(runsOneTask && isShort) else { return }
+    guard let layout = ProcessHandle.own.taskLayout, !(runsOneTask && isShort) else { return }
     if !isWatched {
       isWatched = true
       setBreakpoints(layout)
@@ -50,7 +50,7 @@ struct JobPieces {
     if yield == nil, runsOneTask, layout.hasYielded(threadPointer: threadPointer) { yieldsUnnoticed = true }
     if isInDoubt(layout), call?.thread.isStillBlocked != true {
       let number = next()
-      call = BlockedThread(thread).map { (number, $0) }
+      call = BlockedThread(thread, of: .own).map { (number, $0) }
     }
   }
 
@@ -70,7 +70,7 @@ struct JobPieces {
   /// What the thread runs of the job now.
   func part() -> TurnPart {
     guard !runsOneTask || isWatched else { return .whole }
-    guard let layout = TaskLayout.current, let task = layout.currentTask.read(threadPointer: threadPointer) else {
+    guard let layout = ProcessHandle.own.taskLayout, let task = layout.currentTask(threadPointer: threadPointer) else {
       return runsOneTask ? .whole : .several(0)
     }
     if isHit { return .certainPiece(number + 1) }
@@ -89,7 +89,7 @@ struct JobPieces {
 
   /// Whether pieces may follow each other unnoticed: isolated deinits, which have no task, and yields without a breakpoint.
   private func isInDoubt(_ layout: TaskLayout) -> Bool {
-    if !runsOneTask, layout.currentTask.read(threadPointer: threadPointer) == 0 { return true }
+    if !runsOneTask, layout.currentTask(threadPointer: threadPointer) == 0 { return true }
     return yieldsUnnoticed || yield == nil && layout.hasYielded(threadPointer: threadPointer)
   }
 

@@ -18,8 +18,8 @@ final class RunningJob {
   /// Nil if the thread runs no task, or if its next task could not be noticed.
   init?(of thread: Int32) {
     // The watch needs a descriptor, and the service's numbers are the service's. Under a filter no call is tried that it may not know.
-    guard OwnThreads.isApart, cunwind_perf_is_permitted(), let layout = TaskLayout.current,
-      let pointer = ThreadPointer.of(thread: thread),
+    guard OwnThreads.isApart, cunwind_perf_is_permitted(), let layout = ProcessHandle.own.taskLayout,
+      let pointer = ThreadPointer.of(thread: thread, in: .own),
       let change = Breakpoint.change(ofTaskOn: thread, threadPointer: pointer, layout: layout),
       layout.runningTask(threadPointer: pointer) != nil
     else { return nil }
@@ -28,7 +28,7 @@ final class RunningJob {
     if yield == nil, Breakpoint.canMarkYields { return nil }
     (threadPointer, self.layout) = (pointer, layout)
     (self.change, self.yield) = (change, yield)
-    probe = ThreadProbe(thread: thread)
+    probe = ThreadProbe(thread: thread, of: .own)
     processorTime = probe.processorTime()
   }
 

@@ -70,7 +70,7 @@ extension TaskThread: TurnWork {
 
   var task: Report.TaskState? {
     let state = Report.TaskState(priority: UInt8(flags >> 8 & 0xff))
-    guard let layout = TaskLayout.current else { return state }
+    guard let layout = ProcessHandle.own.taskLayout else { return state }
     var known = layout.runningTask(threadPointer: threadPointer)
     // A job that is a task may run others within itself: executors do, and `Task.immediate`. It is the one that holds the thread.
     if runsOneTask, known?.address != clinux_task_thread_job(place) {

@@ -73,7 +73,7 @@ extension UnstampedWorker: HeartbeatSource {
     if runsStampedJob { return forget() }
     if running != nil { return pulse.turn(.heartbeat) }
     let stamp = pulse.stampNow()
-    blocked = BlockedThread(id).map { ($0, stamp) }
+    blocked = BlockedThread(id, of: .own).map { ($0, stamp) }
   }
 }
 
@@ -93,7 +93,8 @@ extension UnstampedWorker: TurnWork {
   func isUnderWay(in stack: Backtrace?) -> Bool {
     // After the stack: a thread that waited for a job may have been given one before it was captured.
     guard isLasting, !runsStampedJob,
-      stack?.frames.contains(where: { cunwind_function_start(cunwind_own_process(), $0.lookupAddress) == runsJobs }) == true
+      stack?.frames.contains(where: { cunwind_function_start(cunwind_own_process(), $0.lookupAddress) == runsJobs })
+        == true
     else { return false }
     if running.map({ $0.hasComputed || $0.isBlocked }) ?? true { hasRunJob = true }
     return true

@@ -52,10 +52,10 @@ final class WorkerDiscovery: @unchecked Sendable {  // Used by the watchdog alon
   ///
   /// Costs a few microseconds for each thread of the process.
   func scan() {
-    let threads = OwnProcess().threads()
+    let threads = ProcessHandle.own.threads()
     for id in threads where workers[id] == nil && workers.count < watch.threadLimit {
       // libdispatch names a worker by the end of its queue's label: com.apple.root.default-qos.
-      guard let name = OwnProcess().name(of: id), name.hasSuffix("-qos") else { continue }
+      guard let name = ProcessHandle.own.name(of: id), name.hasSuffix("-qos") else { continue }
       let isLow = name.hasSuffix("utility-qos") || name.hasSuffix("background-qos")
       let publication = watch.makePublication()
       let worker = UnstampedWorker(

@@ -8,7 +8,7 @@ final class CheckedLoops {
   private(set) var all: [WatchedLoop] = []
   // Made before the first turn that is watched. Its rate is learnt when the work begins: that takes 2 ms.
   let clock: PulseClock
-  private let counters = ProcessCounters()
+  private let counters = ProcessCounters(of: .own)
   private let list: WatchList
 
   init(of watchdog: Watchdog) {

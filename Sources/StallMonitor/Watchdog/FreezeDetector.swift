@@ -32,7 +32,7 @@ struct FreezeDetector: ~Copyable {
   private static let machinePause: UInt64 = 10_000_000_000
 
   private let watchdog: ThreadProbe
-  private let groups = ProcFile(ControlGroups.file)
+  private let groups = ProcFile(ProcessHandle.own.controlGroups)
   private var before = Counts()
 
   private struct Counts {
@@ -53,7 +53,7 @@ struct FreezeDetector: ~Copyable {
   }
 
   /// Call it on the watchdog's thread.
-  init() { watchdog = ThreadProbe(thread: clinux_gettid()) }
+  init() { watchdog = ThreadProbe(thread: clinux_gettid(), of: .own) }
 
   /// Call it before each wait.
   mutating func willWait() { before = counts() }

@@ -21,7 +21,7 @@ final class ServingThread {
 
   init(_ own: WatchedLoop.Subject.Thread, heartbeat: (any HeartbeatSource)?, counters: ProcessCounters) {
     (self.own, self.heartbeat, self.counters) = (own, heartbeat, counters)
-    probe = ThreadProbe(thread: own.id)
+    probe = ThreadProbe(thread: own.id, of: .own)
     HiddenThreads.check(probe)
   }
 
@@ -53,7 +53,7 @@ final class ServingThread {
   func follow() -> LoopServer {
     let server = server
     if case .thread(let id) = server, id != probe.id {
-      probe = ThreadProbe(thread: id)
+      probe = ThreadProbe(thread: id, of: .own)
       HiddenThreads.check(probe)
       baseline = usage(at: MonotonicClock.now())
       (lastCheck, beginning) = (nil, nil)

@@ -99,7 +99,7 @@ final class StallSampler {
   private func note(
     _ backtrace: Result<Backtrace, CaptureFailure>, in sample: inout Episode.Sample, of loop: WatchedLoop
   ) {
-    sample.threadName = OwnProcess().name(of: loop.thread.id)
+    sample.threadName = ProcessHandle.own.name(of: loop.thread.id)
     switch backtrace {
     case .success(let backtrace):
       sample.stack = reader.frames(of: backtrace)
@@ -123,7 +123,7 @@ final class StallSampler {
       cause: Verdict.cause(of: moment.activity, usage: loop.thread.change(at: MonotonicClock.now())), stack: [])
     note(moment.backtrace, in: &sample, of: loop)
     if case .blocked(let call) = moment.activity {
-      (sample.wait, sample.waitedFor) = (SystemCall(call).shortText, SystemCall(call).waitedFor)
+      (sample.wait, sample.waitedFor) = (SystemCall(call, in: .own).shortText, SystemCall(call, in: .own).waitedFor)
     }
     loop.add(sample, at: deferred.found)
     return .added

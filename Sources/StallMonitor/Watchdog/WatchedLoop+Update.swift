@@ -47,6 +47,6 @@ extension WatchedLoop {
       loop: Report.LoopState(
         name: subject.label.name, kind: subject.label.kind(), mode: nil, phase: subject.pulse.word.phase.reported,
         callout: nil),
-      threadID: subject.thread.id, threadName: OwnProcess().name(of: subject.thread.id), origin: origin, stack: [])
+      threadID: subject.thread.id, threadName: ProcessHandle.own.name(of: subject.thread.id), origin: origin, stack: [])
   }
 }

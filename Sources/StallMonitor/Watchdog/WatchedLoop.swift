@@ -48,7 +48,7 @@ final class WatchedLoop {
   private var unseenTurns = UnseenTurns()
   var logged = Logged()
 
-  init(_ subject: Subject, clock: PulseClock, counters: ProcessCounters = ProcessCounters()) {
+  init(_ subject: Subject, clock: PulseClock, counters: ProcessCounters = ProcessCounters(of: .own)) {
     self.subject = subject
     self.clock = clock
     monitor = TurnMonitor(threshold: subject.limits.threshold)

@@ -13,10 +13,10 @@ enum BlockedThread {
 
   static func run() throws -> [BenchmarkRow] {
     let target = target_create(TARGET_WAITS, 200)!
-    let capture = ThreadCapture()
+    let capture = ThreadCapture(of: .own)
     target_start(target, -1) { cunwind_prepare_thread_for_timer() }
     defer { target_stop(target) }
-    let probe = ThreadProbe(thread: target_thread(target))
+    let probe = ThreadProbe(thread: target_thread(target), of: .own)
     let alone = watch(target) { usleep(1_000_000) }
     _ = target_was_signalled(target)
     var (slices, whole, times) = (0, 0, [Double]())

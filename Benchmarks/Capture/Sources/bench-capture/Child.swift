@@ -57,9 +57,9 @@ enum Child {
     }
     if capturing {
       // One more than the watchdog's own, which has not been used yet and so has hardly any memory.
-      let capture = ThreadCapture()
+      let capture = ThreadCapture(of: .own)
       for target in [waiting, running] {
-        let probe = ThreadProbe(thread: target_thread(target))
+        let probe = ThreadProbe(thread: target_thread(target), of: .own)
         for _ in 0..<20 { _ = capture.capture(probe, stackEnd: 0) }
       }
       withExtendedLifetime(capture) { tell() }

@@ -18,8 +18,9 @@ enum Symbolication {
     thread.start()
     while target_thread(target) == 0 { usleep(1000) }
     defer { target_stop(target) }
-    let capture = ThreadCapture()
-    let backtrace = try capture.capture(ThreadProbe(thread: target_thread(target)), stackEnd: 0).backtrace.get()
+    let capture = ThreadCapture(of: .own)
+    let backtrace = try capture.capture(ThreadProbe(thread: target_thread(target), of: .own), stackEnd: 0).backtrace
+      .get()
     let reader = FrameReader(executablePath: ProcessFacts.executablePath())
     let namer = FrameNamer()
     namer.prepareThread()

@@ -10,7 +10,9 @@ import Foundation
 enum Unwinding {
   static func run() throws -> [BenchmarkRow] {
     if let problem = cunwind_load() { throw BenchmarkError(String(cString: problem)) }
-    guard let unwinder = cunwind_unwinder_create(cunwind_own_process()) else { throw BenchmarkError("no memory for an unwinder") }
+    guard let unwinder = cunwind_unwinder_create(cunwind_own_process()) else {
+      throw BenchmarkError("no memory for an unwinder")
+    }
     defer { cunwind_unwinder_destroy(unwinder) }
     return try [(TARGET_RUNS, "running"), (TARGET_WAITS, "blocked")].flatMap { leaf, state in
       let target = target_create(leaf, 200)!
@@ -54,7 +56,7 @@ enum Unwinding {
       }
       return
     }
-    let probe = ThreadProbe(thread: thread)
+    let probe = ThreadProbe(thread: thread, of: .own)
     for _ in 0..<1000 {
       guard case .blocked(let call) = probe.activity() else { continue }
       guard cunwind_snapshot_read(cunwind_own_process(), call.stackPointer, 0, &snapshot) else { break }

@@ -3,41 +3,65 @@ import CUnwind
 import PlatformLibc
 import Synchronization
 
-/// A process whose threads are read: where procfs lists them, and its memory.
+/// A process whose threads are read: where procfs lists them, its memory, its modules and its layouts.
 ///
-/// ``OwnProcess`` is the one that this library runs in, and the only one so far. Another one is read through `/proc/PID` and
-/// process_vm_readv(2).
-package protocol ProcessAccess: Sendable {
+/// ``own`` is the process that this library runs in, for any thread. A handle of another process is used by one thread at a time. It
+/// is of the program that the process runs when it is made: after execve(2), or when the process has ended, nothing can be read.
+package final class ProcessHandle: Sendable {
+  /// The process that this library runs in.
+  package static let own = ProcessHandle()
+
   /// The process's directory in procfs, such as `/proc/self`.
-  var directory: String { get }
+  package let directory: String
+  /// Whether it is the process that this library runs in.
+  package let isOwn: Bool
+  /// CUnwind's handle of it, through which memory and modules are read.
+  // The own process's serves any thread; another one's serves the thread that uses the handle.
+  package nonisolated(unsafe) let cunwind: OpaquePointer
 
-  /// The directory of its threads in procfs, such as `/proc/self/task`.
-  var threadsDirectory: String { get }
+  private let showsOtherNumbers = Atomic<Bool>(false)
+  private let layouts = AtomicLazyReference<Layouts>()
 
-  /// Copies memory into `buffer`, up to the first page that cannot be read.
-  ///
-  /// Another thread may change or unmap the memory at any moment. Returns the number of bytes.
-  func read(_ address: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int
-}
-
-/// The process that this library runs in.
-package struct OwnProcess: ProcessAccess {
-  package init() {}
-
-  package var directory: String { "/proc/self" }
-
-  /// One that is never there, where procfs shows other numbers than the process's own.
-  package var threadsDirectory: String {
-    Self.showsOtherNumbers.load(ordering: .relaxed) ? directory + "/none" : directory + "/task"
+  private init() {
+    directory = "/proc/self"
+    isOwn = true
+    cunwind = cunwind_own_process()
   }
 
-  private static let showsOtherNumbers = Atomic<Bool>(false)
+  /// Why a process cannot be read.
+  package struct Failure: Error {
+    /// The errno value.
+    package let code: Int32
+  }
 
-  /// Compares the thread ids of procfs with the process's own, and returns whether they are the same.
+  /// Opens another process, which is not stopped and notices nothing.
+  ///
+  /// Needs the permission to trace it (ptrace(2), "Ptrace access mode checking").
+  package init(pid: Int32) throws(Failure) {
+    var code: Int32 = 0
+    guard let opened = cunwind_process_open(pid, &code) else { throw Failure(code: code) }
+    directory = "/proc/\(pid)"
+    isOwn = false
+    cunwind = opened
+  }
+
+  deinit { if !isOwn { cunwind_process_close(cunwind) } }
+
+  /// Whether the program that it is of has ended: the process has, or runs another one.
+  var isOver: Bool { cunwind_process_is_over(cunwind) }
+
+  /// The directory of its threads in procfs, such as `/proc/self/task`.
+  ///
+  /// One that is never there, where procfs shows other numbers than the process's own.
+  package var threadsDirectory: String {
+    showsOtherNumbers.load(ordering: .relaxed) ? directory + "/none" : directory + "/task"
+  }
+
+  /// Compares the thread ids of procfs with the own process's, and returns whether they are the same.
   ///
   /// They differ where procfs was mounted in an outer PID namespace (pid_namespaces(7)): there a number leads to another thread. Called
   /// when the watch begins, as the child of a fork may be in a new namespace.
-  static func checkNumbers() -> Bool {
+  func checkNumbers() -> Bool {
     // The thread's number in procfs's namespace, and in each one from there to the thread's own (proc(5), `NSpid`).
     let isOther =
       ProcFile("/proc/thread-self/status")?.parse(capacity: 4096) { text -> Bool? in
@@ -49,12 +73,59 @@ package struct OwnProcess: ProcessAccess {
     return !isOther
   }
 
-  package func read(_ address: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
-    cunwind_read(cunwind_own_process(), address, buffer.baseAddress, buffer.count)
+  /// Opens what the calling thread needs to read the process, and runs the self-tests if none has run; again when something may
+  /// have changed since.
+  package func prepareThread() {
+    guard isOwn else { return }
+    cunwind_memory_prepare()
+    _ = ownLayouts
   }
+
+  /// Closes what the calling thread has opened.
+  package func finishThread() {
+    if isOwn { cunwind_memory_finish() }
+  }
+
+  /// Copies memory into `buffer`, up to the first page that cannot be read.
+  ///
+  /// Another thread may change or unmap the memory at any moment. Returns the number of bytes.
+  package func read(_ address: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
+    cunwind_read(cunwind, address, buffer.baseAddress, buffer.count)
+  }
+
+  // MARK: Layouts
+
+  /// What self-tests find out about the libraries that this process has loaded.
+  private final class Layouts: Sendable {
+    let locks: LockLayouts
+    let tasks: TaskLayout?
+
+    init(testedIn process: ProcessHandle) {
+      locks = LockLayouts(testedIn: process)
+      tasks = TaskLayout(testedIn: process)
+    }
+  }
+
+  /// The own process's layouts, tested at the first use on a thread that is prepared; nil for another process.
+  private var ownLayouts: Layouts? {
+    guard isOwn else { return nil }
+    return layouts.load() ?? layouts.storeIfNil(Layouts(testedIn: self))
+  }
+
+  /// How locks are laid out, as a self-test in the own process shows; nil for another process, of which it is not known.
+  package var lockLayouts: LockLayouts? { ownLayouts?.locks }
+
+  /// How tasks are laid out, as a self-test in the own process shows; nil if it is not known.
+  package var taskLayout: TaskLayout? { ownLayouts?.tasks }
+
+  /// The threads of this library, if they are of this process.
+  var monitorThreads: Set<Int32> { isOwn ? OwnThreads.current : [] }
 }
 
-extension ProcessAccess {
+extension ProcessHandle {
+  /// The file that lists its control groups.
+  package var controlGroups: String { directory + "/cgroup" }
+
   /// The directory of a thread in procfs.
   func directory(of thread: Int32) -> String { threadsDirectory + "/\(thread)" }
 
