@@ -225,10 +225,12 @@ struct OtherProcessTests {
     #include <unistd.h>
     int main(void) {
       long page = sysconf(_SC_PAGESIZE);
+      static char buffer[64];
+      setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
       char *place = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      munmap(place, 3 * page);
       printf("%lx\\n", (unsigned long)(place + page));
       fflush(stdout);
-      munmap(place, 3 * page);
       for (;;) {
         mmap(place + page, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         place[page] = 1;
