@@ -69,6 +69,25 @@ struct DriverTests {
     #expect(stalls.first.map { $0.duration >= 350 && $0.duration <= 600 } == true, "\(stalls)")
   }
 
+  /// The watchdog sleeps for longer than that between two checks of a stall.
+  @Test func stallIsShorterOnlyByTheTimeOfTheStop() {
+    let loop = service.loop("main")
+    loop.activity = { _ in .inCall(.io) }
+    service.turn(of: loop, from: 2_000_000_000, lasting: 3000 * millisecond)
+    // From a moment at which the watchdog has just begun to wait for the next sample.
+    service.willWait = { [service] deadline in
+      guard let deadline, service.time >= 2_600_000_000, deadline.since(service.time) > 150 * millisecond else {
+        return
+      }
+      service.willWait = { _ in }
+      service.later(service.time + 100 * millisecond) { service.stop(for: 200 * millisecond) }
+    }
+    let stalls = ended(service.run()).filter { $0.loop == "main" }
+    #expect(stalls.count == 1)
+    // What came after the time at which the watchdog was to wake is proven; never more than the stop.
+    #expect(stalls.first.map { (2800..<3000).contains($0.duration) } == true, "\(stalls)")
+  }
+
   @Test func pausedLoopIsNotReported() {
     let loop = service.loop("main")
     service.at(2_000_000_000) { loop.suspension.begin() }

@@ -24,7 +24,7 @@ struct ReplayTests {
         // The process was stopped in it, and the watchdog was to check only later: what is not proven is not deducted.
         "2500906 2704 starved",
         "2727046 1012 starved", "2734357 970 starved", "2740478 950 starved", "2741450 1297 starved",
-        "2774531 927 starved",
+        "2774531 927 starved", "3200808 1518 starved", "3400570 88124 starved",
       ])
     // 5 s, of which the watchdog was to sleep for a while.
     #expect(ended.filter { $0.loop == "process" }.map { "\($0.duration) \($0.cause)" } == ["4643 stopped"])

@@ -34,6 +34,8 @@ final class VirtualService: WatchdogClock {
   let semaphore = WakeSemaphore()
   let state = WatchdogState()
   let counter = Counter()
+  /// Called before each wait, with its deadline.
+  var willWait: (Instant?) -> Void = { _ in }
   /// How long the watchdog needs for a sample.
   var sampleTime: UInt64 = 500_000
   // The pulses read the time by a closure that must be sendable. Unchecked: all of it is on the test's thread.
@@ -88,10 +90,13 @@ final class VirtualService: WatchdogClock {
 
   /// Plans that the whole process is stopped.
   func freeze(at begin: Instant, for duration: UInt64) {
-    at(begin) { [unowned self] in
-      pass(to: begin + duration)
-      counter.value.sleeps += 1
-    }
+    at(begin) { [unowned self] in stop(for: duration) }
+  }
+
+  /// Stops the whole process from now on.
+  func stop(for duration: UInt64) {
+    pass(to: time + duration)
+    counter.value.sleeps += 1
   }
 
   // MARK: The clock
@@ -99,6 +104,7 @@ final class VirtualService: WatchdogClock {
   func now() -> Instant { time }
 
   func wait(until deadline: Instant?) -> Bool {
+    willWait(deadline)
     counter.value.sleeps += 1
     while !semaphore.wait(until: 0) {
       guard time < end + Self.timeAtTheEnd, next < events.count || deadline != nil else {

@@ -61,7 +61,7 @@ struct HeartbeatTests {
 
   @Test func loopThatIsNotBeatenIsQuiet() {
     host.state.withLock { $0.isBeating = false }
-    #expect(loop.check(at: now, frozen: 0) == .quiet)
+    #expect(loop.check(at: now, freeze: nil) == .quiet)
     #expect(host.beats == 0)
   }
 
@@ -70,11 +70,11 @@ struct HeartbeatTests {
     host.state.withLock { ($0.isBeating, $0.mayBegin) = (false, true) }
     var time = now
     for _ in 0..<150 {
-      guard case .checkAgain(let next) = loop.check(at: time, frozen: 0) else {
+      guard case .checkAgain(let next) = loop.check(at: time, freeze: nil) else {
         Issue.record("not looked for")
         return
       }
-      #expect(loop.check(at: time + 1, frozen: 0) == .checkAgain(at: next))
+      #expect(loop.check(at: time + 1, freeze: nil) == .checkAgain(at: next))
       // A loop that comes is found before it is an eighth older; a program without one is woken once a minute in the end.
       #expect(next.since(time) == min(max(time.since(now) / 8, 10_000_000), 60_000_000_000))
       time = next
@@ -84,8 +84,8 @@ struct HeartbeatTests {
     // And no more when a run loop turns.
     pulse.turn(.beforeSources)
     pulse.idle()
-    _ = loop.check(at: time, frozen: 0)
-    #expect(loop.check(at: time + Self.threshold, frozen: 0) == .quiet)
+    _ = loop.check(at: time, freeze: nil)
+    #expect(loop.check(at: time + Self.threshold, freeze: nil) == .quiet)
   }
 
   /// A loop that never rests needs no other thread either: the one that would post beats shares the service's descriptors.
@@ -94,7 +94,7 @@ struct HeartbeatTests {
     for round in 0..<5 {
       #expect(host.hasGivenUp == false, "round \(round)")
       pulse.turn(.beforeSources)
-      _ = loop.check(at: now + UInt64(round) * Self.threshold, frozen: 0)
+      _ = loop.check(at: now + UInt64(round) * Self.threshold, freeze: nil)
     }
     #expect(host.hasGivenUp)
   }
@@ -104,9 +104,9 @@ struct HeartbeatTests {
     host.state.withLock { ($0.isBeating, $0.mayBegin) = (false, true) }
     pulse.turn(.beforeSources)
     pulse.idle()
-    _ = loop.check(at: .now(), frozen: 0)
+    _ = loop.check(at: .now(), freeze: nil)
     pulse.turn(.afterWaiting)
-    _ = loop.check(at: pulse.word.began + 200_000_000, frozen: 0)
+    _ = loop.check(at: pulse.word.began + 200_000_000, freeze: nil)
     #expect(loop.thread.beginning != nil)
   }
 
@@ -115,50 +115,52 @@ struct HeartbeatTests {
 
   @Test func idleLoopIsCheckedOncePerThresholdAndGetsNoBeat() {
     host.state.withLock { $0.isIdle = true }
-    #expect(loop.check(at: now, frozen: 0) == .checkAgain(at: nextBeat))
+    #expect(loop.check(at: now, freeze: nil) == .checkAgain(at: nextBeat))
     // Woken for another reason.
-    #expect(loop.check(at: nextBeat - 1, frozen: 0) == .checkAgain(at: nextBeat))
-    #expect(loop.check(at: nextBeat, frozen: 0) == .checkAgain(at: nextBeat + Self.threshold))
+    #expect(loop.check(at: nextBeat - 1, freeze: nil) == .checkAgain(at: nextBeat))
+    #expect(loop.check(at: nextBeat, freeze: nil) == .checkAgain(at: nextBeat + Self.threshold))
     #expect(host.beats == 0)
   }
 
   @Test func answeredBeatIsFollowedByTheNextAfterAThreshold() {
-    _ = loop.check(at: now, frozen: 0)
+    _ = loop.check(at: now, freeze: nil)
     #expect(host.beats == 1)
     pulse.idle()
-    #expect(loop.check(at: nextBeat - 1, frozen: 0) == .checkAgain(at: nextBeat))
+    #expect(loop.check(at: nextBeat - 1, freeze: nil) == .checkAgain(at: nextBeat))
     #expect(host.beats == 1)
-    _ = loop.check(at: nextBeat, frozen: 0)
+    _ = loop.check(at: nextBeat, freeze: nil)
     #expect(host.beats == 2)
   }
 
   @Test func unansweredBeatIsLateAfterAThreshold() {
-    guard case .checkAgain(let deadline) = loop.check(at: now, frozen: 0) else {
+    guard case .checkAgain(let deadline) = loop.check(at: now, freeze: nil) else {
       Issue.record("nothing to wait for")
       return
     }
     #expect(deadline == now + Self.threshold)
-    #expect(loop.check(at: deadline - 1, frozen: 0) == .checkAgain(at: deadline))
-    #expect(loop.check(at: deadline, frozen: 0) == .late(pulse.word))
+    #expect(loop.check(at: deadline - 1, freeze: nil) == .checkAgain(at: deadline))
+    #expect(loop.check(at: deadline, freeze: nil) == .late(pulse.word))
     #expect(host.beats == 1)
   }
 
   @Test func frozenProcessForgivesTheBeat() {
-    _ = loop.check(at: now, frozen: 0)
+    _ = loop.check(at: now, freeze: nil)
     let thawed = now + 10 * Self.threshold
     let frozen = 9 * Self.threshold + Self.threshold / 2
-    #expect(loop.check(at: thawed, frozen: frozen) == .checkAgain(at: now + frozen + Self.threshold))
+    #expect(
+      loop.check(at: thawed, freeze: .init(atLeast: frozen, atMost: frozen))
+        == .checkAgain(at: now + frozen + Self.threshold))
   }
 
   @Test func suspendedLoopGetsNoBeat() {
     suspension.begin()
-    #expect(loop.check(at: now, frozen: 0) == .quiet)
+    #expect(loop.check(at: now, freeze: nil) == .quiet)
     #expect(host.beats == 0)
   }
 
   private func report(of server: LoopServer) throws -> StallReport.Report {
     host.state.withLock { $0.server = server }
-    _ = loop.check(at: now, frozen: 0)
+    _ = loop.check(at: now, freeze: nil)
     let turn = pulse.word
     #expect(loop.beginEpisode(turn: turn, id: "x", now: now))
     StallSampler(

@@ -69,7 +69,7 @@ struct LateTurnTests {
   @Test func followedTurnIsReportedOnce() {
     let begin = MonotonicClock.now()
     pulse.turn(.afterWaiting, stamp: begin - 2 * Self.threshold)
-    #expect(loop.check(at: Instant(begin), frozen: 0) == .late(pulse.word))
+    #expect(loop.check(at: Instant(begin), freeze: nil) == .late(pulse.word))
     #expect(loop.beginEpisode(turn: pulse.word, id: "x", now: Instant(begin)))
     pulse.idle()
     #expect(pulse.lateTurns.count == 1)
@@ -110,7 +110,6 @@ struct LateTurnTests {
       // Ended by the next turn, a while later.
     }
     pulse.turn(.afterWaiting, stamp: base)
-    pulse.idle()
     let unseen = loop.takeUnseenTurns(at: Instant(base + 1), frozen: 0)
     let all = UInt64(unseen.stalls.count) + unseen.lost
     #expect(all == 80)

@@ -24,7 +24,7 @@ struct WatchedLoopTests {
   }
 
   @Test func loopThatNeverTurnedIsQuiet() {
-    #expect(loop.check(at: 10_000_000_000, frozen: 0) == .quiet)
+    #expect(loop.check(at: 10_000_000_000, freeze: nil) == .quiet)
   }
 
   @Test func turnThatBeganBeforeTheWatchIsTimedLikeAnyOther() {
@@ -37,27 +37,27 @@ struct WatchedLoopTests {
         publication: LoopPublication(pulse: pulse)), pulseClock: PulseClock(),
       clock: SystemClock(WakeSemaphore()), counters: ProcessCounters(of: .own))
     let since = pulse.word.began
-    #expect(loop.check(at: since + 1, frozen: 0) == .checkAgain(at: since + Self.threshold))
+    #expect(loop.check(at: since + 1, freeze: nil) == .checkAgain(at: since + Self.threshold))
   }
 
   @Test func turnIsLateAtTheThresholdAndNotBefore() {
     pulse.turn(.afterWaiting)
     let word = pulse.word
     let deadline = word.began + Self.threshold
-    #expect(loop.check(at: word.began + 1, frozen: 0) == .checkAgain(at: deadline))
-    #expect(loop.check(at: deadline - 1, frozen: 0) == .checkAgain(at: deadline))
-    #expect(loop.check(at: deadline, frozen: 0) == .late(word))
+    #expect(loop.check(at: word.began + 1, freeze: nil) == .checkAgain(at: deadline))
+    #expect(loop.check(at: deadline - 1, freeze: nil) == .checkAgain(at: deadline))
+    #expect(loop.check(at: deadline, freeze: nil) == .late(word))
   }
 
   @Test func eachTransitionBeginsATurnOfItsOwn() {
     pulse.turn(.afterWaiting)
     let first = pulse.word
-    _ = loop.check(at: first.began, frozen: 0)
+    _ = loop.check(at: first.began, freeze: nil)
     usleep(1000)
     pulse.turn(.beforeSources)
     #expect(pulse.word.began > first.began)
     #expect(
-      loop.check(at: first.began + Self.threshold, frozen: 0) == .checkAgain(at: pulse.word.began + Self.threshold))
+      loop.check(at: first.began + Self.threshold, freeze: nil) == .checkAgain(at: pulse.word.began + Self.threshold))
   }
 
   /// Beside other loops, it would look as if the process had been frozen.
@@ -65,7 +65,7 @@ struct WatchedLoopTests {
     pulse.turn(.afterWaiting)
     let turn = pulse.word
     let late = turn.began + Self.threshold
-    #expect(loop.check(at: late, frozen: 0) == .late(turn))
+    #expect(loop.check(at: late, freeze: nil) == .late(turn))
     #expect(loop.age(at: late) == Self.threshold)
     #expect(loop.beginEpisode(turn: turn, id: "x", now: late))
     loop.ignoreTurn()
@@ -75,8 +75,8 @@ struct WatchedLoopTests {
     pulse.turn(.beforeSources)
     pulse.idle()
     let now = Instant.now()
-    #expect(loop.check(at: now, frozen: 0) == .checkAgain(at: now + Self.threshold))
-    #expect(loop.check(at: now + Self.threshold, frozen: 0) == .quiet)
+    #expect(loop.check(at: now, freeze: nil) == .checkAgain(at: now + Self.threshold))
+    #expect(loop.check(at: now + Self.threshold, freeze: nil) == .quiet)
   }
 
   @Test func loopIsHealthyUntilATurnIsLate() {
@@ -98,7 +98,7 @@ struct WatchedLoopTests {
     pulse.turn(.afterWaiting)
     let word = pulse.word
     let late = word.began + Self.threshold
-    #expect(loop.check(at: late, frozen: 0) == .late(word))
+    #expect(loop.check(at: late, freeze: nil) == .late(word))
     #expect(loop.beginEpisode(turn: word, id: "0", now: late))
     suspension.begin()
     #expect(!loop.isHealthy(at: late), "a pause does not end a stall")
@@ -110,7 +110,7 @@ struct WatchedLoopTests {
   @Test func loopThatIsStarvedIsHealthyForAWhile() {
     pulse.turn(.afterWaiting)
     let late = pulse.word.began + Self.threshold
-    #expect(loop.check(at: late, frozen: 0) == .late(pulse.word))
+    #expect(loop.check(at: late, freeze: nil) == .late(pulse.word))
     #expect(loop.beginEpisode(turn: pulse.word, id: "0", now: late))
     loop.add(Episode.Sample(activity: .running, stack: [], failure: .noProcessor), at: late)
     #expect(loop.isHealthy(at: late))
@@ -126,7 +126,7 @@ struct WatchedLoopTests {
   @Test func poolWithoutAThreadIsTheServicesFault() {
     pulse.turn(.heartbeat)
     let late = pulse.word.began + Self.threshold
-    #expect(loop.check(at: late, frozen: 0) == .late(pulse.word))
+    #expect(loop.check(at: late, freeze: nil) == .late(pulse.word))
     #expect(loop.beginEpisode(turn: pulse.word, id: "0", now: late))
     loop.add(Episode.Sample(activity: .unknown, stack: [], failure: .noServer), at: late)
     #expect(!loop.isHealthy(at: late))
@@ -135,11 +135,12 @@ struct WatchedLoopTests {
   @Test func frozenProcessForgivesTheTurn() {
     pulse.turn(.afterWaiting)
     let since = pulse.word.began
-    _ = loop.check(at: since, frozen: 0)
+    _ = loop.check(at: since, freeze: nil)
     let thawed = since + 5_000_000_000
     let deadline = since + 4_900_000_000 + Self.threshold
-    #expect(loop.check(at: thawed, frozen: 4_900_000_000) == .checkAgain(at: deadline))
-    #expect(loop.check(at: deadline, frozen: 0) == .late(pulse.word))
+    #expect(
+      loop.check(at: thawed, freeze: .init(atLeast: 4_900_000_000, atMost: 4_900_000_000)) == .checkAgain(at: deadline))
+    #expect(loop.check(at: deadline, freeze: nil) == .late(pulse.word))
     // What is not held against the turn is not part of the stall either, and the report has it.
     #expect(loop.beginEpisode(turn: pulse.word, id: "0", now: deadline))
     #expect(loop.episode?.duration(at: deadline) == Self.threshold)
@@ -149,7 +150,9 @@ struct WatchedLoopTests {
   @Test func freezeBeforeTheTurnIsNotDeductedFromIt() {
     pulse.turn(.afterWaiting)
     let since = pulse.word.began
-    #expect(loop.check(at: since + 10, frozen: 4_900_000_000) == .checkAgain(at: since + 10 + Self.threshold))
+    #expect(
+      loop.check(at: since + 10, freeze: .init(atLeast: 4_900_000_000, atMost: 4_900_000_000))
+        == .checkAgain(at: since + 10 + Self.threshold))
   }
 
   @Test func suspendedLoopIsIgnoredAndTimedFromItsResumption() {
@@ -157,13 +160,13 @@ struct WatchedLoopTests {
     let since = pulse.word.began
     suspension.begin()
     suspension.begin()
-    #expect(loop.check(at: since + 10 * Self.threshold, frozen: 0) == .quiet)
+    #expect(loop.check(at: since + 10 * Self.threshold, freeze: nil) == .quiet)
     #expect(!loop.hasMoved)
     #expect(suspension.end())
-    #expect(loop.check(at: since + 20 * Self.threshold, frozen: 0) == .quiet)
+    #expect(loop.check(at: since + 20 * Self.threshold, freeze: nil) == .quiet)
     #expect(suspension.end())
     let resumed = Instant.now()
-    guard case .checkAgain(let deadline) = loop.check(at: resumed, frozen: 0) else {
+    guard case .checkAgain(let deadline) = loop.check(at: resumed, freeze: nil) else {
       Issue.record("not watched after its resumption")
       return
     }
@@ -176,7 +179,7 @@ struct WatchedLoopTests {
     let late = pulse.word.began + Self.threshold
     for _ in 0..<3 { #expect(!suspension.end()) }
     #expect(suspension.resumedAt == .zero)
-    #expect(loop.check(at: late, frozen: 0) == .late(pulse.word))
+    #expect(loop.check(at: late, freeze: nil) == .late(pulse.word))
   }
 
   /// The thread that read the clock first may be the last to resume.
@@ -204,9 +207,9 @@ struct WatchedLoopTests {
     pulse.turn(.afterWaiting)
     let turn = pulse.word
     let late = turn.began + Self.threshold
-    #expect(loop.check(at: late, frozen: 0) == .late(turn))
+    #expect(loop.check(at: late, freeze: nil) == .late(turn))
     #expect(loop.beginEpisode(turn: turn, id: "x", now: late))
-    let next = if case .checkAgain(let time) = loop.check(at: late, frozen: 0) { time } else { Instant.zero }
+    let next = if case .checkAgain(let time) = loop.check(at: late, freeze: nil) { time } else { Instant.zero }
     #expect((late + 75_000_000...late + 125_000_000).contains(next))
     let before = Instant.now()
     pulse.idle()
@@ -214,7 +217,7 @@ struct WatchedLoopTests {
     // Turns that follow before the watchdog looks do not move the end.
     usleep(2000)
     pulse.turn(.afterWaiting)
-    guard case .ended(let end) = loop.check(at: late, frozen: 0) else {
+    guard case .ended(let end) = loop.check(at: late, freeze: nil) else {
       Issue.record("the episode did not end")
       return
     }
@@ -231,9 +234,9 @@ struct WatchedLoopTests {
 
   /// On a busy machine the watchdog meets a turn late: what its thread did until then is known by the check before.
   @Test func firstTurnHasAKnownBeginning() {
-    _ = loop.check(at: Instant.now(), frozen: 0)
+    _ = loop.check(at: Instant.now(), freeze: nil)
     pulse.turn(.afterWaiting)
-    _ = loop.check(at: pulse.word.began + 200_000_000, frozen: 0)
+    _ = loop.check(at: pulse.word.began + 200_000_000, freeze: nil)
     #expect(loop.thread.beginning != nil)
   }
 }

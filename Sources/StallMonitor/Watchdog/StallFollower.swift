@@ -35,16 +35,16 @@ final class StallFollower {
   /// Checks a loop and does what is due.
   ///
   /// Returns when to check again, or nil while nothing moves.
-  func follow(_ loop: WatchedLoop, frozen: UInt64) -> Instant? {
-    var frozen = frozen
+  func follow(_ loop: WatchedLoop, freeze: FreezeEvidence.Freeze?) -> Instant? {
+    var freeze = freeze
     // Each step leads to another check; a bound, so that one loop cannot keep the thread for itself.
     for _ in 0..<4 {
       loop.meetWork()
       let now = clock.now()
       if loop.isInUnseenRun { finish(loop, at: now, isIgnored: true) }
-      reportUnseenTurns(of: loop, at: now, frozen: frozen)
-      let decision = loop.check(at: now, frozen: frozen)
-      frozen = 0
+      reportUnseenTurns(of: loop, at: now, frozen: freeze?.atMost ?? 0)
+      let decision = loop.check(at: now, freeze: freeze)
+      freeze = nil
       if needsReport(decision), !mayReport {
         // It may end before there is memory.
         if case .late = decision { deferLateTurn(of: loop, at: now) }

@@ -83,7 +83,7 @@ final class WatchdogWork {
       clinux_fork_monitor_thread_passes()
       // All loops are asked for it, so only when it is time.
       if serviceManager?.isDue(at: clock.now().nanoseconds) == true { _ = notifyServiceManager() }
-      if let time = stalls.follow(loop, frozen: freeze?.atMost ?? 0) {
+      if let time = stalls.follow(loop, freeze: freeze) {
         next = min(next ?? .never, time)
       } else {
         quiet.append(loop)

@@ -89,10 +89,12 @@ final class WatchedLoop {
   ///
   /// - Parameters:
   ///   - now: The time.
-  ///   - frozen: For how long the whole process was frozen since the last check.
+  ///   - freeze: The freeze of the whole process since the last check; nil if there was none.
   /// - Returns: What to do now; never ``TurnMonitor/Decision/beat``.
-  func check(at now: Instant, frozen: UInt64) -> TurnMonitor.Decision {
-    stall.episode?.addFreeze(frozen, at: now)
+  func check(at now: Instant, freeze: FreezeEvidence.Freeze?) -> TurnMonitor.Decision {
+    // A turn is not late by time in which it may have been frozen, and a stall is shorter only by what is proven.
+    let frozen = freeze?.atMost ?? 0
+    stall.episode?.addFreeze(freeze?.atLeast ?? 0, at: now)
     subject.heartbeat?.update()
     var reading = read(at: now)
     var outcome = monitor.check(reading, frozen: frozen)
