@@ -52,6 +52,28 @@ struct LateTurnTests {
     #expect(self.stalls().isEmpty, "it is reported once")
   }
 
+  /// The watchdog may have no processor, or wait for memory, when the watch begins.
+  @Test(arguments: [false, true])
+  func turnThatIsOverBeforeTheFirstCheckIsKnown(countsTicks: Bool) {
+    let pulse = Pulse(semaphore: WakeSemaphore(), fencesItself: true, countsTicks: countsTicks)
+    let clock = PulseClock(countingTicks: countsTicks)
+    let subject = WatchedLoop.Subject(
+      label: .init(name: "main", kind: { .loop }), thread: .init(id: getpid()),
+      limits: .init(threshold: Self.threshold, suspension: suspension), publication: LoopPublication(pulse: pulse))
+    WatchList(semaphore: WakeSemaphore()).watch(subject)
+    for time in [0, 2 * Self.threshold] {
+      pulse.turn(.afterWaiting)
+      usleep(UInt32(time / 1000))
+      pulse.idle()
+    }
+    clock.learnRate()
+    let loop = WatchedLoop(
+      subject, pulseClock: clock, clock: SystemClock(WakeSemaphore()), counters: ProcessCounters(of: .own))
+    let late = loop.takeUnseenTurns(at: .now(), frozen: 0)
+    #expect(late.stalls.count == 1 && late.lost == 0)
+    #expect(late.stalls.first.map { $0.duration(at: $0.lastSampleTime) >= 2 * Self.threshold } == true)
+  }
+
   @Test func turnInTimeIsNone() {
     pulse.turn(.afterWaiting)
     pulse.idle()

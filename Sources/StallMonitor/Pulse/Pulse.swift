@@ -42,6 +42,8 @@ final class Pulse: Sendable {
   // Where membarrier is missing the loop pays for the fence.
   private let fencesItself: Bool
   private let countsTicks: Bool
+  // By which the rate of the stamps is known roughly, until the watchdog knows it well.
+  private let made = PulseClock.read()
   // The time at which a followed turn ends.
   private let now: @Sendable () -> Instant
   // Where the end of a followed turn is stored beside.
@@ -170,6 +172,18 @@ final class Pulse: Sendable {
 
   /// Has the loop note turns that last longer than so many units of its stamps; ``noLimit``: none.
   func noteTurns(longerThan limit: UInt64) { clinux_late_turns_set_limit(late, limit) }
+
+  /// Has the loop note turns that last longer than so many nanoseconds, from now until the watchdog sets a limit that it knows better.
+  ///
+  /// It notes rather too many, as the rate of its stamps is not known well: the watchdog judges by their times.
+  func noteTurns(lasting threshold: UInt64) {
+    let now = PulseClock.read()
+    // A reading may be wrong by some hundred nanoseconds.
+    let error = min(0.5, 1000 / Double(max(now.time - made.time, 1)))
+    let shortest = threshold - UInt64(Double(threshold) * error)
+    noteTurns(
+      longerThan: PulseClock.limit(for: shortest, by: TickScale(from: made, to: now), countsTicks: countsTicks))
+  }
 
   /// How many turns the loop has noted, and how long these lasted.
   var lateTurns: (count: UInt64, total: UInt64) {

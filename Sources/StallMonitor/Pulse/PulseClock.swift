@@ -63,9 +63,12 @@ final class PulseClock {
   /// What turns that last for so many nanoseconds exceed, in the unit of stamps; ``Pulse/noLimit`` while that is not known.
   ///
   /// A little less than that: the rate changes, and the watchdog judges by the times.
-  func limit(for threshold: UInt64) -> UInt64 {
+  func limit(for threshold: UInt64) -> UInt64 { Self.limit(for: threshold, by: scale, countsTicks: first != nil) }
+
+  /// The same, of stamps with this scale.
+  static func limit(for threshold: UInt64, by scale: TickScale?, countsTicks: Bool) -> UInt64 {
     let limit = threshold - threshold / 500
-    guard first != nil else { return min(limit, Pulse.noLimit) }
+    guard countsTicks else { return min(limit, Pulse.noLimit) }
     return scale?.ticks(in: limit) ?? Pulse.noLimit
   }
 
@@ -89,7 +92,7 @@ final class PulseClock {
   }
 
   /// Reads both clocks as close together as possible: the best of five tries.
-  private static func read() -> TickScale.Reading {
+  static func read() -> TickScale.Reading {
     var best = TickScale.Reading(ticks: 0, time: 0)
     var width = UInt64.max
     for _ in 0..<5 {

@@ -31,6 +31,8 @@ final class WatchList: Sendable {
   /// Watches a loop from now on.
   func watch(_ subject: WatchedLoop.Subject) {
     releaseRetired()
+    // Of other work it is not known whether one piece or several took the time.
+    if subject.work == nil { subject.pulse.noteTurns(lasting: subject.limits.threshold) }
     list.withLock { $0.append(subject) }
     change(.watch(subject))
   }
