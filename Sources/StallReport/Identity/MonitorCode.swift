@@ -4,7 +4,8 @@
 package enum MonitorCode {
   /// Its modules of Swift, with those of the packages of `Integrations`.
   package static let modules: Set<Substring> = [
-    "DescriptorIO", "LoopEngine", "PlatformLibc", "StallCapture", "StallMonitor", "StallMonitorC", "StallMonitorNIO",
+    "DescriptorIO", "LoopEngine", "PlatformLibc", "StallCapture", "StallDetection", "StallMonitor", "StallMonitorC",
+    "StallMonitorNIO",
     "StallNaming", "StallReport", "TurnSource",
   ]
   /// Prefixes of its functions in C; each target has one.
