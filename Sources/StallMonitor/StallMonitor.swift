@@ -223,7 +223,7 @@ public final class StallMonitor: Sendable {
 
   /// Undoes one ``pause()``.
   ///
-  /// The current turn is timed from now on. Without a pause nothing happens.
+  /// The time of the pause is not counted as the current turn's. Without a pause nothing happens.
   public func resume() {
     guard sentinel.isInOwnProcess else { return }
     session.withLock { session in

@@ -90,7 +90,7 @@ struct DriverTests {
 
   @Test func pausedLoopIsNotReported() {
     let loop = service.loop("main")
-    service.at(2_000_000_000) { loop.suspension.begin() }
+    service.at(2_000_000_000) { [service] in loop.suspension.begin(at: service.time) }
     service.turn(of: loop, from: 2_100_000_000, lasting: 2000 * millisecond)
     service.at(5_000_000_000) { [service] in
       #expect(loop.suspension.end(at: service.time))

@@ -51,7 +51,7 @@ struct RecordedTurns {
     func moment(_ time: UInt64) -> Instant { start + time * 1000 }
     for turn in turns { service.turn(of: loop, from: moment(turn.began), lasting: turn.duration * 1000) }
     for pause in pauses {
-      service.at(moment(pause.begin)) { loop.suspension.begin() }
+      service.at(moment(pause.begin)) { loop.suspension.begin(at: service.time) }
       service.at(moment(pause.end)) {
         _ = loop.suspension.end(at: service.time)
         service.semaphore.post()

@@ -96,7 +96,7 @@ struct TurnPieceTests {
   @Test mutating func pieceCountsFromWhenItWasFirstSeen() {
     _ = decide(turn(at: 1001, since: 1000, .piece(1)))
     #expect(late(from: 1200) { _ in 2 } == 1450)
-    #expect(monitor.checkedTurn(resumedAt: 0).start == 1200)
+    #expect(monitor.checkedTurn.start == 1200)
   }
 
   /// Nobody has seen when it began.
@@ -108,7 +108,7 @@ struct TurnPieceTests {
 
   @Test mutating func stallOfAPieceEndsWhenItWasLastSeen() {
     #expect(late(from: 1001) { _ in 1 } == 1251)
-    monitor.follow(monitor.checkedTurn(resumedAt: 0), foundAt: 1251, sampling: 100)
+    monitor.follow(monitor.checkedTurn, foundAt: 1251, sampling: 100)
     #expect(nextCheck(turn(at: 1300, since: 1000, .piece(1))) != nil)
     #expect(decide(turn(at: 1331, since: 1000, .piece(2))) == .ended(at: 1300))
   }
@@ -116,7 +116,7 @@ struct TurnPieceTests {
   /// A later task may have the number or the address of the one before it.
   @Test mutating func pieceAfterAStallCountsFromWhenItIsMet() {
     #expect(late(from: 1001) { _ in 1 } == 1251)
-    monitor.follow(monitor.checkedTurn(resumedAt: 0), foundAt: 1251, sampling: 100)
+    monitor.follow(monitor.checkedTurn, foundAt: 1251, sampling: 100)
     #expect(decide(turn(at: 1331, since: 1000, .piece(2))) == .ended(at: 1251))
     monitor.stopFollowing()
     #expect(nextCheck(turn(at: 1332, since: 1000, .piece(1))) != nil)
@@ -125,7 +125,7 @@ struct TurnPieceTests {
 
   @Test mutating func turnOfOnePieceEndsWhenItEnds() {
     _ = decide(turn(at: 1250, since: 1000, .whole))
-    monitor.follow(monitor.checkedTurn(resumedAt: 0), foundAt: 1250, sampling: 100)
+    monitor.follow(monitor.checkedTurn, foundAt: 1250, sampling: 100)
     var reading = turn(at: 1340, since: 1335, .piece(7))
     reading.turnEnd = 1330
     #expect(decide(reading) == .ended(at: 1330))
@@ -134,7 +134,7 @@ struct TurnPieceTests {
   /// It may have continued since the last check.
   @Test mutating func stallWhoseEndIsNoticedLateEndsWhenItWasLastSeen() {
     _ = decide(turn(at: 1250, since: 1000, .whole))
-    monitor.follow(monitor.checkedTurn(resumedAt: 0), foundAt: 1250, sampling: 100)
+    monitor.follow(monitor.checkedTurn, foundAt: 1250, sampling: 100)
     var reading = turn(at: 1300, since: 1000, .whole)
     reading.hasExactEnd = false
     #expect(decide(reading) == .checkAgain(at: 1331))

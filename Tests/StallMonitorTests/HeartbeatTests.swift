@@ -56,7 +56,7 @@ struct HeartbeatTests {
       limits: .init(threshold: Self.threshold, suspension: suspension), publication: LoopPublication(pulse: pulse))
     subject.heartbeat = host
     loop = WatchedLoop(
-      subject, pulseClock: PulseClock(), clock: SystemClock(WakeSemaphore()), counters: ProcessCounters())
+      subject, pulseClock: PulseClock(), clock: SystemClock(WakeSemaphore()), counters: ProcessCounters(of: .own))
   }
 
   @Test func loopThatIsNotBeatenIsQuiet() {

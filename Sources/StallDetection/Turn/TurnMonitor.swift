@@ -10,8 +10,8 @@ package struct TurnMonitor {
     package var turnBegan: Instant
     /// Whether turns are ignored now.
     package var isSuspended = false
-    /// When that last ended; no turn is timed from before.
-    package var resumedAt = Instant.zero
+    /// For how long turns have been ignored so far, in nanoseconds: the time of a pause is no turn's.
+    package var paused: UInt64 = 0
     /// What runs in the turn.
     package var part = TurnPart.whole
     /// Whether the loop's turns may consist of pieces.
@@ -25,16 +25,13 @@ package struct TurnMonitor {
     package var turnEnd: Instant?
 
     package init(
-      now: Instant, word: TurnWord, turnBegan: Instant, isSuspended: Bool = false, resumedAt: Instant = .zero,
+      now: Instant, word: TurnWord, turnBegan: Instant, isSuspended: Bool = false, paused: UInt64 = 0,
       heartbeat: HeartbeatState = .none, turnEnd: Instant? = nil
     ) {
       (self.now, self.word, self.turnBegan) = (now, word, turnBegan)
-      (self.isSuspended, self.resumedAt) = (isSuspended, resumedAt)
+      (self.isSuspended, self.paused) = (isSuspended, paused)
       (self.heartbeat, self.turnEnd) = (heartbeat, turnEnd)
     }
-
-    /// Since when the turn is timed: its beginning, or the end of a pause in it.
-    var timedSince: Instant { max(turnBegan, resumedAt) }
   }
 
   /// Whether heartbeats watch the loop.
@@ -122,6 +119,9 @@ package struct TurnMonitor {
   // For how long the whole process was frozen in the current turn.
   private var frozenInTurn: UInt64 = 0
   private var frozenUntil = Instant.zero
+  // What `Reading.paused` was at the last check that met no pause, and for how long there were pauses in the current turn.
+  private var pausedBefore: UInt64 = 0
+  package private(set) var pausedInTurn: UInt64 = 0
   // When the search for what serves a loop that has not turned yet began, and when to search again.
   private var searchStart: Instant?
   private var searchTime = Instant.zero
@@ -161,9 +161,10 @@ package struct TurnMonitor {
     if reading.heartbeat == .over { return Outcome(decision: .quiet) }
     if reading.isSuspended {
       // Nothing to check, and nothing to be woken for, until it ends.
-      seen = reading.word
+      if !isSeen(reading) { beginTurn(reading) }
       return Outcome(decision: .quiet)
     }
+    defer { pausedBefore = reading.paused }
     if reading.word.phase == .idle {
       if reading.heartbeat == .beating {
         seen = reading.word
@@ -203,17 +204,11 @@ package struct TurnMonitor {
       return outcome
     }
     // What was counted before a pause is of no stall.
-    if word != seen || reading.part != seenPart || reading.resumedAt > seenAt {
-      // A piece may have begun at any time since the turn did: it counts from now.
-      seenSince = reading.part.isPiece ? now : reading.turnBegan
-      (seen, seenPart) = (word, reading.part)
-      leastThreshold = reading.leastThreshold
-      frozenInTurn = 0
-      pieceChecks.beginPiece()
-      outcome.isNewTurn = true
-    }
+    outcome.isNewTurn = !isSeen(reading) || reading.paused > pausedBefore
+    if !isSeen(reading) { beginTurn(reading) }
     seenAt = now
-    let start = max(seenSince, reading.resumedAt)
+    pausedInTurn = pauses(in: reading)
+    let start = seenSince + pausedInTurn
     if frozen > 0 { frozenUntil = now }
     frozenInTurn += min(frozen, now.since(start + frozenInTurn))
     let deadline = start + frozenInTurn + turnThreshold
@@ -226,6 +221,15 @@ package struct TurnMonitor {
       outcome.decision = seenPart.needsConfirmation && !pieceChecks.isConfirmed ? .checkAgain(at: next) : .late(word)
     }
     return outcome
+  }
+
+  private mutating func beginTurn(_ reading: Reading) {
+    // A piece may have begun at any time since the turn did: it counts from now.
+    seenSince = reading.part.isPiece ? reading.now : reading.turnBegan
+    (seen, seenPart) = (reading.word, reading.part)
+    leastThreshold = reading.leastThreshold
+    (frozenInTurn, pausedInTurn) = (0, 0)
+    pieceChecks.beginPiece()
   }
 
   /// When to check again what a loop runs whose turns may have pieces: a piece counts from the check that first meets it.
@@ -294,23 +298,38 @@ package struct TurnMonitor {
   /// Whether this part of the turn is the one that was seen by the last check.
   package func isSeen(_ part: TurnPart) -> Bool { part == seenPart }
 
+  /// Whether the last check has met the same turn, and the same part of it.
+  private func isSeen(_ reading: Reading) -> Bool { reading.word == seen && reading.part == seenPart }
+
+  /// For how long there were pauses in the current turn; rather too long, if it is not known when in the time since the last check that was.
+  private func pauses(in reading: Reading) -> UInt64 {
+    let since = isSeen(reading) ? seenSince : reading.turnBegan
+    return min(
+      pauses(in: reading.word, until: reading.paused), reading.now.since(since))
+  }
+
+  /// The same of a turn that is over, with what `Reading.paused` is now.
+  package func pauses(in turn: TurnWord, until paused: UInt64) -> UInt64 {
+    (seen.stamp == turn.stamp ? pausedInTurn : 0) + (paused > pausedBefore ? paused - pausedBefore : 0)
+  }
+
   /// For how long the process was frozen in a turn, as far as checks have met it.
   package func frozen(in turn: TurnWord) -> UInt64 { seen.stamp == turn.stamp ? frozenInTurn : 0 }
 
-  /// How long ago the current turn began, or the loop was resumed; 0 if the loop is in no turn.
+  /// How long the current turn has lasted, without pauses; 0 if the loop is in no turn.
   package func age(_ reading: Reading) -> UInt64 {
     // An ignored turn says nothing of when the watchdog was to be awake.
     guard reading.word.phase != .idle, reading.word != ignored else { return 0 }
-    return reading.now.since(reading.timedSince)
+    return reading.now.since(reading.turnBegan + pauses(in: reading))
   }
 
   /// The current turn; nil unless it is late.
   package func lateTurn(_ reading: Reading) -> LateTurn? {
     guard reading.word.phase != .idle, reading.word != ignored, !reading.isSuspended else { return nil }
-    let isSeen = reading.word == seen && reading.part == seenPart
+    let isSeen = isSeen(reading)
     // Nobody has seen how long the piece has been running.
     if reading.part.isPiece, !isSeen { return nil }
-    let start = max(isSeen ? seenSince : reading.turnBegan, reading.resumedAt)
+    let start = (isSeen ? seenSince : reading.turnBegan) + pauses(in: reading)
     let frozen = isSeen ? frozenInTurn : 0
     guard reading.now >= start + frozen + max(threshold, reading.leastThreshold) else { return nil }
     return LateTurn(word: reading.word, start: start, frozen: frozen, frozenUntil: frozenUntil)
@@ -326,9 +345,9 @@ package struct TurnMonitor {
 
   // MARK: What the caller has done
 
-  /// The turn of the last check, as late as it was found; `resumedAt` is when the loop was last resumed.
-  package func checkedTurn(resumedAt: Instant) -> LateTurn {
-    LateTurn(word: seen, start: max(seenSince, resumedAt), frozen: frozenInTurn, frozenUntil: frozenUntil)
+  /// The turn of the last check, as late as it was found; it counts as if it had begun later by its pauses.
+  package var checkedTurn: LateTurn {
+    LateTurn(word: seen, start: seenSince + pausedInTurn, frozen: frozenInTurn, frozenUntil: frozenUntil)
   }
 
   /// Follows a late turn from now on.

@@ -53,15 +53,15 @@ package struct UnseenTurns {
   ///   - note: The turn.
   ///   - id: Makes the stall's id.
   ///   - monitor: What checks have seen of the loop.
-  ///   - resumedAt: When the loop was resumed last.
+  ///   - paused: For how long turns have been ignored so far, in nanoseconds.
   ///   - now: The time.
   ///   - frozen: For how long the whole process was frozen since the last check.
   /// - Returns: The stall, with its exact duration and without a stack.
   package func stall(
-    by note: Note, id: () -> String, monitor: TurnMonitor, resumedAt: Instant, at now: Instant, frozen: UInt64
+    by note: Note, id: () -> String, monitor: TurnMonitor, paused: UInt64, at now: Instant, frozen: UInt64
   ) -> Episode? {
     guard note.turn.stamp != followed?.stamp else { return nil }
-    let (start, end) = (max(note.start, resumedAt), note.end)
+    let (start, end) = (note.start + monitor.pauses(in: note.turn, until: paused), note.end)
     guard end > start else { return nil }
     // When in its time the last freeze began is not known.
     let frozen = monitor.frozen(in: note.turn) + end.since(max(start, now - frozen))

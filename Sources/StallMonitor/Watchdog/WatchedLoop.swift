@@ -108,8 +108,8 @@ final class WatchedLoop {
     if outcome.endsSearch { giveUpSearch() }
     if outcome.isNewTurn {
       thread.beginTurn(
-        isHeartbeat: reading.word.phase == .heartbeat && reading.resumedAt <= reading.turnBegan,
-        began: reading.part.isPiece ? now : max(reading.turnBegan, reading.resumedAt), at: now)
+        isHeartbeat: reading.word.phase == .heartbeat && monitor.pausedInTurn == 0,
+        began: reading.part.isPiece || monitor.pausedInTurn > 0 ? now : reading.turnBegan, at: now)
     } else if reading.word.phase == .idle, !reading.hasPieces, reading.heartbeat.followsTurns {
       thread.rest(at: now, isQuiet: outcome.decision == .quiet)
     }
@@ -147,9 +147,9 @@ final class WatchedLoop {
     var reading = TurnMonitor.Reading(now: now, word: TurnWord(raw: 0), turnBegan: .zero)
     if monitor.isFollowing { reading.turnEnd = subject.pulse.episodeEnd }
     read(subject.pulse.word, into: &reading)
-    // In this order: who sees no pause left also sees when it ended.
+    // In this order: who sees no pause left also sees its time.
     reading.isSuspended = subject.limits.suspension.isActive
-    reading.resumedAt = subject.limits.suspension.resumedAt
+    reading.paused = subject.limits.suspension.paused
     return reading
   }
 
@@ -201,7 +201,7 @@ final class WatchedLoop {
   /// False if it ended at this very moment, just in time.
   func beginEpisode(turn: TurnWord, id: String, now: Instant) -> Bool {
     guard requestEnd(of: turn) else { return false }
-    var late = monitor.checkedTurn(resumedAt: subject.limits.suspension.resumedAt)
+    var late = monitor.checkedTurn
     late.word = turn
     follow(late, id: id, foundAt: now)
     return true
@@ -307,14 +307,14 @@ final class WatchedLoop {
       return ([], 0, 0)
     }
     // In a run that nobody sees the loop may well have turned.
-    guard !isSuspended, !logged.unseenRun else { return ([], 0, 0) }
+    guard !logged.unseenRun else { return ([], 0, 0) }
     let notes = news.numbers.compactMap(subject.pulse.lateTurn)
     let lost = news.count - UInt64(notes.count)
     let read = notes.reduce(0) { $0 &+ ($1.end &- $1.word >> 2) }
     let stalls = notes.compactMap { note in
       unseenTurns.stall(
         by: pulseClock.note(note, now: now), id: ReportPublisher.makeIdentifier, monitor: monitor,
-        resumedAt: subject.limits.suspension.resumedAt, at: now, frozen: frozen)
+        paused: subject.limits.suspension.paused(until: now), at: now, frozen: frozen)
     }
     return (stalls, lost, lost == 0 ? 0 : pulseClock.duration(of: news.total &- read))
   }
