@@ -102,10 +102,11 @@ extension WatchedHosts {
       let ended = try #require(victim.reports.last { $0.event == "stall.ended" && $0.cause == "sleep" })
       let frozen = try #require(ended["stall", "evidence", "frozen_ms"] as? Double)
       let took = try #require(victim.facts["took_ms"].flatMap(Double.init))
-      // A wait of the watchdog's more than the stop itself, which it cannot see begin.
-      #expect(frozen >= 1000)
+      // What is proven: the watchdog cannot see the stop begin, and waits for 250 ms at most.
+      #expect(frozen >= 750)
       #expect(ended.duration + frozen >= took - 1)
-      #expect(ended.duration + frozen < took + 1000)
+      // The stall was late when it was found.
+      #expect(ended.duration + frozen < took + 50)
     }
 
     /// A debugger that attaches to the process holds all its threads, and not its loop alone.
