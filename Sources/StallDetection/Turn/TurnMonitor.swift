@@ -203,8 +203,8 @@ package struct TurnMonitor {
       seen = word
       return outcome
     }
-    // What was counted before a pause is of no stall.
-    outcome.isNewTurn = !isSeen(reading) || reading.paused > pausedBefore
+    // What was counted in a pause is of no stall, unless it is so short that the counters still tell of the turn.
+    outcome.isNewTurn = !isSeen(reading) || reading.paused > pausedBefore + threshold / 10
     if !isSeen(reading) { beginTurn(reading) }
     seenAt = now
     pausedInTurn = pauses(in: reading)
