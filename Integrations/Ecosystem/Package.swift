@@ -32,7 +32,7 @@ let package = Package(
         .product(name: "MetricsTestKit", package: "swift-metrics"),
       ],
       // Reads what is internal to the library.
-      exclude: ["TestSupport/FingerprintCorpus.swift"]),
+      exclude: ["TestSupport/FingerprintCorpus.swift", "TestSupport/Instant+Literal.swift"]),
   ],
   swiftLanguageModes: [.v6]
 )

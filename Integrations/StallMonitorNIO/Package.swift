@@ -37,7 +37,7 @@ let package = Package(
     .testTarget(
       name: "StallMonitorNIOTests", dependencies: ["NIOVictim"],
       // Reads what is internal to the library.
-      exclude: ["TestSupport/FingerprintCorpus.swift"]),
+      exclude: ["TestSupport/FingerprintCorpus.swift", "TestSupport/Instant+Literal.swift"]),
   ],
   swiftLanguageModes: [.v6]
 )
