@@ -203,7 +203,7 @@ package struct TurnMonitor {
       seen = word
       return outcome
     }
-    // What was counted in a pause is of no stall, unless it is so short that the counters still tell of the turn.
+    // What was counted in a pause is of no stall, unless it is so short that the counters are still those of the turn.
     outcome.isNewTurn = !isSeen(reading) || reading.paused > pausedBefore + threshold / 10
     if !isSeen(reading) { beginTurn(reading) }
     seenAt = now
