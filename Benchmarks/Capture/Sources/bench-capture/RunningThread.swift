@@ -15,7 +15,9 @@ enum RunningThread {
   static func run() throws -> [BenchmarkRow] {
     let signal = cunwind_timer_signal(0)
     guard signal > 0, target_install_empty_handler() else { throw BenchmarkError("no signal is free") }
-    guard cunwind_load() == nil, let unwinder = cunwind_unwinder_create(cunwind_own_process()) else { throw BenchmarkError("no libunwind") }
+    guard cunwind_load() == nil, let unwinder = cunwind_unwinder_create(cunwind_own_process()) else {
+      throw BenchmarkError("no libunwind")
+    }
     defer { cunwind_unwinder_destroy(unwinder) }
     var unwound = [cunwind_frame](repeating: cunwind_frame(), count: 2048)
     let tick = target_tick_length() / 1e3
