@@ -84,8 +84,8 @@ import Testing
 
   /// The closure holds `self`, which is being destroyed: nothing may hold it when the call returns.
   @Test func aDeinitMayWaitForAThread() throws {
+    // @unchecked: its deinit, which calls the closure on another thread, waits for it.
     final class Page: @unchecked Sendable {
-      // @unchecked: its deinit, which calls the closure on another thread, waits for it.
       let thread: PermanentThread
       let stopped: Log<Int>
 

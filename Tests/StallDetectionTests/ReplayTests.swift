@@ -21,7 +21,7 @@ struct ReplayTests {
     #expect(
       main.map { "\($0.began - start) \($0.duration) \($0.cause)" } == [
         "622810 1828 starved", "900166 1508 lock", "1100766 1477 starved", "1500682 3012 sleep", "1701186 1354 starved",
-        // The process was stopped in it, and the watchdog was to check only later: what is not proven is not deducted.
+        // The process was stopped during this turn, and continued before the watchdog's next check: the stop is not proven, and not deducted.
         "2500906 2704 starved",
         "2727046 1012 starved", "2734357 970 starved", "2740478 950 starved", "2741450 1297 starved",
         "2774531 927 starved", "3200808 1518 starved", "3400570 88124 starved",

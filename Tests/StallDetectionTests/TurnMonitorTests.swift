@@ -160,7 +160,7 @@ struct TurnMonitorTests {
     #expect(decide(turn(at: 1100, since: 1000, paused: 500)) == .checkAgain(at: 1250))
   }
 
-  /// Another thread expects 1 ms of slow work again and again: the rest of a turn is late all the same.
+  /// Another thread pauses the watch for 1 ms repeatedly: a turn that is late without these times is found.
   @Test mutating func shortPausesHideNoTurn() {
     var paused: UInt64 = 0
     for now in stride(from: UInt64(1010), to: 1260, by: 10) {

@@ -144,7 +144,7 @@ struct MessageTests {
     #expect(report.message.hasSuffix(": ready to run, but no CPU was available"))
   }
 
-  /// Whoever adds names to a line makes its message anew.
+  /// The program that adds names to a line makes the message again from the line.
   @Test func messageCanBeMadeOfTheLine() throws {
     var reports: [Report] = []
     for event in [Report.Event.started, .ongoing, .ended, .fatal] {

@@ -364,7 +364,7 @@ import Testing
     #expect(text.contains(#""culprit":"host_work""#))
   }
 
-  /// What the holder of a lock does is in the message, too, whoever names its frames.
+  /// The message says what the holder of a lock does, also if `symbolicate` or the agent names its frames.
   @Test func holdersFunctionComesIntoTheMessage() throws {
     var evidence = Verdict.Evidence(state: "blocked", wait: "futex(wait): pthread mutex")
     evidence.lockHolder = LockHolder(thread: 12, kind: .mutex)

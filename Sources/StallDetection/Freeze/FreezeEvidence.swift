@@ -1,4 +1,4 @@
-/// What speaks for and against that the whole process was kept from running, while its watchdog waited.
+/// What the kernel counted while the watchdog waited, which distinguishes a freeze of the whole process from other delays.
 ///
 /// A watchdog that wakes late is no evidence of that: it may have waited for a processor, its group's quota may have been used up, or a
 /// hypervisor may have taken the processor away. The evidence is that the kernel has woken the thread for nothing else than to stop it.

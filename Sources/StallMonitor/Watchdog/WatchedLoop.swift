@@ -182,7 +182,7 @@ final class WatchedLoop {
     return isSamePart && subject.pulse.word == turn && subject.pulse.episodeEnd == nil
   }
 
-  /// How long ago the current turn began, or the loop was resumed; 0 if the loop is in no turn.
+  /// How long the current turn has lasted, without pauses; 0 if the loop is in no turn.
   func age(at now: Instant) -> UInt64 { monitor.age(observe(at: now)) }
 
   /// Whether no turn has lasted for the threshold, as far as turns are watched; or if one has, whether the machine keeps it from ending.
